@@ -43,6 +43,7 @@ def _register(name: str, what: str) -> EffectName:
 
 LEDGER_PUT: Final = _register("ledger.put", "a document, or several in one transaction, put in the ledger")
 LEDGER_DELETE: Final = _register("ledger.delete", "a document removed from the ledger")
+LEDGER_PIN: Final = _register("ledger.pin", "a version of a document pinned or unpinned")
 LEDGER_SCHEMA: Final = _register("ledger.schema", "the ledger's own tables made or migrated")
 LAKE_STAGE: Final = _register("lake.stage", "Parquet files written by Spark into a staging folder")
 LAKE_SYNC: Final = _register("lake.sync", "staged files and their folder flushed to the disk")

@@ -3,9 +3,12 @@
 TidegateError
 ├── ConfigError            TG-C…  exit 2  the project, a setting, or the way a command was typed
 ├── LedgerError            TG-L…  exit 1  the store of decisions
-│   ├── LedgerUnreachable
 │   ├── VersionConflict            somebody else wrote the document first
+│   ├── LedgerUnreachable
+│   │   └── OutcomeUnknown         the store went away in the middle of a write
 │   ├── CorruptCheckpoint
+│   ├── NewerFormat                written by a newer Tidegate
+│   ├── DocumentTooLarge
 │   └── BadKey
 ├── Refused                TG-R…  exit 4  right as asked, and must not happen
 │   ├── LeaseHeld
@@ -111,6 +114,29 @@ class BadKey(LedgerError):
     code = "TG-L005"
     text = "{key!r} cannot be a key: {why}"
     advice = "use letters, digits, and . _ - + = @ : , parts separated by /"
+
+
+class OutcomeUnknown(LedgerUnreachable):
+    """The store went away in the middle of a write, and could not be asked again."""
+
+    code = "TG-L006"
+    text = "the ledger at {url} went away while {key} was written: {why}"
+    advice = "start again once it answers; what was written then is found, and what was not is done again"
+
+
+class NewerFormat(LedgerError):
+    """A stored document was written by a newer Tidegate."""
+
+    code = "TG-L007"
+    text = "version {version} of {key} cannot be read: {why}; the newest good version is {newest_good}"
+    advice = "install the Tidegate that wrote it, or a newer one"
+
+
+class DocumentTooLarge(LedgerError):
+    """A document is larger than any store takes."""
+
+    code = "TG-L008"
+    text = "{key} would have {size} bytes; a document has at most {limit}"
 
 
 class Refused(TidegateError):

@@ -18,7 +18,7 @@ from tidegate.sinks.specs import SinkSpec, Visibility
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from tidegate.sources.specs import SourceSpec
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 PartEnds: TypeAlias = Mapping[str, int]
 
 ONLY_PART = "0"

@@ -85,10 +85,8 @@ class SourceBase:
         """Refuse a watermark that the source cannot have; `columns` are those of its rows."""
         if self.watermark is WatermarkKind.EVENT_TIME and self.event_time is None:
             raise self.refused("watermark: event_time needs an `event_time:` column")
-        if self.watermark is not WatermarkKind.EVENT_TIME and self.watermark.is_advanced and self.event_time:
-            raise self.refused(
-                "has both an `event_time:` column and a watermark that is advanced by hand; one kind of feeder per source"
-            )
+        if self.watermark.is_advanced and self.event_time is not None:
+            raise self.refused("has an `event_time:` column, so its watermark cannot also be advanced by hand")
         if self.event_time is not None and columns is not None and self.event_time.column not in columns:
             raise self.refused(
                 f"event_time: {self.event_time.column} is not a column of its schema ({', '.join(columns)})"

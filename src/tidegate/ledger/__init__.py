@@ -1,0 +1,1 @@
+"""The ledger: sealed, versioned documents with compare-and-swap."""

@@ -1,0 +1,1 @@
+"""Maintained tables: declared, judged by one verdict, refreshed in one commit."""

@@ -1,0 +1,20 @@
+"""Fixtures of the black-box tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.blackbox.harness import SPARK, Project
+
+
+@pytest.fixture
+def make_project(tmp_path: Path) -> Iterator[Callable[..., Project]]:
+    """Makes projects in the test's own folder."""
+
+    def make(yaml: str, name: str = "shop", *, spark: str = SPARK) -> Project:
+        return Project(tmp_path / name, yaml, spark=spark)
+
+    yield make

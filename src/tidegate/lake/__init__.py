@@ -1,0 +1,1 @@
+"""The lake: Delta tables by their log."""

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
 from tidegate.errors import TidegateError
 from tidegate.progress import durations
 from tidegate.project.problems import Problems, did_you_mean
+from tidegate.project.secrets import mask_credentials
 from tidegate.project.yaml import Entry, Items, Node, Scalar, Table
 
 
@@ -36,8 +37,9 @@ class Kind:
 
     label: str
     read: Read
-    #: What is inside, for the reference.
+    #: What is inside, for the reference: the keys, or the keys for each type.
     section: Section | None = None
+    types: Mapping[str, Section] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,17 +101,22 @@ def _scalar(label: str, parse: Callable[[str], Any]) -> Kind:
         try:
             return parse(node.text)
         except (ValueError, TidegateError) as wrong:
-            reason = f" ({wrong})" if str(wrong) and not str(wrong).startswith("invalid literal") else ""
-            problems.add(node.line, f"{path} must be {label}, not {node.raw!r}{reason}")
+            reason = f" ({wrong})" if str(wrong) else ""
+            problems.add(node.line, f"{path} must be {label}, not {shown(node)}{reason}")
             return WRONG
 
     return Kind(label=label, read=read)
 
 
+def shown(node: Scalar) -> str:
+    """The value as it is written, in quotes; never what the environment or a URL keeps secret."""
+    return repr(mask_credentials(node.raw))
+
+
 def _what(node: Node) -> str:
     match node:
         case Scalar():
-            return "nothing" if node.is_null else repr(node.raw)
+            return "nothing" if node.is_null else shown(node)
         case Items():
             return "a list"
         case Table():
@@ -134,11 +141,19 @@ def _truth(text: str) -> bool:
 def _duration(text: str) -> int:
     if _WHOLE.fullmatch(text):
         raise ValueError("a bare number has no unit" if text != "0" else "write 0s")
-    return durations.parse_duration(text)
+    return _with_unit(durations.parse_duration, text)
 
 
 def _size(text: str) -> int:
-    return _whole(text, 1) if _WHOLE.fullmatch(text) else durations.parse_size(text)
+    return _whole(text, 1) if _WHOLE.fullmatch(text) else _with_unit(durations.parse_size, text)
+
+
+def _with_unit(parse: Callable[[str], int], text: str) -> int:
+    try:
+        return parse(text)
+    except ValueError as wrong:
+        # "… is not a duration; write …" would only say again what the label says.
+        raise ValueError("" if "; write " in str(wrong) else str(wrong)) from None
 
 
 def name_problem(name: str) -> str | None:
@@ -187,7 +202,7 @@ def choice(*words: str, built: tuple[str, ...] | None = None) -> Kind:
         elif node.text in words:
             problems.add(node.line, f"{path}: {node.text} is not built yet; there is {label}")
         else:
-            problems.add(node.line, f"{path} cannot be {node.raw!r}{did_you_mean(node.raw, available)}")
+            problems.add(node.line, f"{path} cannot be {shown(node)}{did_you_mean(node.raw, available)}")
         return WRONG
 
     return Kind(label=label, read=read)
@@ -203,7 +218,7 @@ def list_of(kind: Kind, label: str) -> Kind:
         read_items = [kind.read(item, f"{path}[{number}]", problems) for number, item in enumerate(node.items)]
         return WRONG if WRONG in read_items else tuple(read_items)
 
-    return Kind(label=label, read=read, section=kind.section)
+    return Kind(label=label, read=read, section=kind.section, types=kind.types)
 
 
 def table_of(kind: Kind, label: str, *, names: bool = False) -> Kind:
@@ -220,7 +235,7 @@ def table_of(kind: Kind, label: str, *, names: bool = False) -> Kind:
         values = {entry.key: kind.read(entry.node, f"{path}.{entry.key}", problems) for entry in entries}
         return {key: value for key, value in values.items() if value is not WRONG}
 
-    return Kind(label=label, read=read, section=kind.section)
+    return Kind(label=label, read=read, section=kind.section, types=kind.types)
 
 
 def section_kind(section: Section) -> Kind:
@@ -250,7 +265,7 @@ def variants(by: str, sections: Mapping[str, Section], words: tuple[str, ...], w
             return WRONG
         return read_section(sections[chosen], node, path, problems, of=f" of {what} of type {chosen}")
 
-    return Kind(label=f"a table with a `{by}`", read=read)
+    return Kind(label=f"a table with a `{by}`", read=read, types=sections)
 
 
 def _entries(node: Node, path: str, label: str, problems: Problems) -> tuple[Entry, ...] | None:
@@ -264,10 +279,14 @@ def _entries(node: Node, path: str, label: str, problems: Problems) -> tuple[Ent
 
 def read_section(section: Section, node: Node, path: str, problems: Problems, *, of: str = "") -> Values | _Wrong:
     """The section's values, defaults filled in; WRONG when anything in it is wrong."""
-    entries = _entries(node, path or "the file", "a table", problems)
-    if entries is None:
-        return WRONG
     before = len(problems.found)
+    values = read_what_is_right(section, node, path, problems, of=of)
+    return WRONG if len(problems.found) > before else values
+
+
+def read_what_is_right(section: Section, node: Node, path: str, problems: Problems, *, of: str = "") -> Values:
+    """The section's values; those that are wrong, or missing, are the default."""
+    entries = _entries(node, path or "the file", "a table", problems) or ()
     known = {key.name: key for key in section.keys}
     prefix = f"{path}." if path else ""
     values: dict[str, Any] = {key.name: key.default for key in section.keys}
@@ -277,13 +296,12 @@ def read_section(section: Section, node: Node, path: str, problems: Problems, *,
             near = did_you_mean(entry.key, known)
             problems.add(entry.line, f"{prefix}{entry.key} is not a setting{of}{near}")
         elif not (isinstance(entry.node, Scalar) and entry.node.is_null):
-            values[entry.key] = key.kind.read(entry.node, f"{prefix}{entry.key}", problems)
+            value = key.kind.read(entry.node, f"{prefix}{entry.key}", problems)
+            values[entry.key] = key.default if value is WRONG else value
         elif key.required:
             problems.add(entry.line, f"{prefix}{entry.key} must be {key.kind.label}, not nothing")
     lines = {entry.key: entry.line for entry in entries}
     for key in section.keys:
         if key.required and key.name not in lines:
             problems.add(node.line, f"{prefix}{key.name} is missing; it must be {key.kind.label}")
-    if len(problems.found) > before:
-        return WRONG
     return Values(path=path, line=node.line, values=values, lines=lines)

@@ -84,8 +84,9 @@ class _Converter:
         self._problems = problems
         self._open: set[int] = set()
 
-    def node(self, node: yaml.Node) -> Node:
-        line = node.start_mark.line + 1
+    def node(self, node: yaml.Node, *, line: int | None = None) -> Node:
+        """The node's tree. `line` is that of its key: what is missing from a table is missing there."""
+        line = node.start_mark.line + 1 if line is None else line
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, line)
         if id(node) in self._open:
@@ -103,7 +104,7 @@ class _Converter:
         return self._table(node, line)
 
     def _scalar(self, node: yaml.ScalarNode, line: int) -> Scalar:
-        raw, quoted = str(node.value), node.style is not None
+        raw, quoted = str(node.value), bool(node.style)  # plain is None, or "" from the C parser
         return Scalar(line=line, raw=raw, text=self._expanded(raw, line), quoted=quoted)
 
     def _expanded(self, raw: str, line: int) -> str:
@@ -123,5 +124,8 @@ class _Converter:
             elif key in seen:
                 self._problems.add(key_line, f"{key} is written twice (first on line {seen[key].line})")
             else:
-                seen[key] = Entry(key=key, line=key_line, node=self.node(value_node))
+                seen[key] = Entry(key=key, line=key_line, node=self._value(value_node, key_line))
         return Table(line=line, entries=tuple(seen.values()))
+
+    def _value(self, node: yaml.Node, key_line: int) -> Node:
+        return self.node(node, line=None if isinstance(node, yaml.ScalarNode) else key_line)

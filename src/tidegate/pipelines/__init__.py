@@ -1,0 +1,1 @@
+"""Pipelines: a source's checkpoints, planned, delivered, committed, published and retained."""

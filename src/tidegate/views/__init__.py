@@ -1,0 +1,1 @@
+"""What people and programs are shown, as pure values: documents in, status and explanations out."""

@@ -49,7 +49,8 @@ def _parsed(text: str, units: dict[str, int], *, what: str, example: str) -> int
 
 
 def _scaled(whole: str, fraction: str, unit: int, text: str) -> int:
-    amount, rest = divmod(int(whole + fraction) * unit, 10 ** len(fraction))
+    scale: int = 10 ** len(fraction)
+    amount, rest = divmod(int(whole + fraction) * unit, scale)
     if rest:
         raise ValueError(f"{text!r} is finer than can be kept")
     return amount

@@ -7,6 +7,7 @@ all backends (keys, seals, limits, the points of the crash suite) is done here, 
 
 from __future__ import annotations
 
+import builtins  # `Store.list` hides the other one inside the class
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """How many versions of a document are kept. The head and pinned versions always are."""
+    """How many versions of a document are kept, the head among them. Pinned ones are kept besides."""
 
     count: int = 100
     age_us: int = 7 * DAY_US
@@ -74,7 +75,7 @@ class Put:
     body: bytes
     expect: int | None
     token: int = 0
-    history: bool = True  #: False for leases and heartbeats: only the newest version matters
+    history: bool = True  #: False for leases and heartbeats: this version is gone once the next one comes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,16 +166,16 @@ class Store(ABC):
         raw = self._read(check_key(key), version)
         return None if raw is None else self._verified(raw)
 
-    def list(self, prefix: str = "") -> list[str]:
+    def list(self, prefix: str = "") -> builtins.list[str]:
         """The keys of the documents that exist and start so, in order."""
         return self._keys(check_prefix(prefix))
 
-    def scan(self, prefix: str = "") -> list[Versioned]:
+    def scan(self, prefix: str = "") -> builtins.list[Versioned]:
         """The heads of the documents that exist and start so, by key."""
         found = (self._verified(raw) for raw in self._scan(check_prefix(prefix)))
         return [document for document in found if document is not None]
 
-    def versions(self, key: str) -> list[VersionInfo]:
+    def versions(self, key: str) -> builtins.list[VersionInfo]:
         """What is kept of a document, oldest first; empty when it never was."""
         return self._versions(check_key(key))
 
@@ -188,7 +189,7 @@ class Store(ABC):
         """Remove a document; false when it did not exist. Its number is used up, not given again."""
         return self.transaction([Delete(key=key, expect=expect, token=token, forget=forget)])[0] > 0
 
-    def transaction(self, operations: Sequence[Operation]) -> list[int]:
+    def transaction(self, operations: Sequence[Operation]) -> builtins.list[int]:
         """Carry out all of the operations, or none; the versions they made, in order.
 
         A delete of what does not exist, and a guard, make version 0. A backend without
@@ -233,7 +234,7 @@ class Store(ABC):
         """The time that leases and stamps go by: the store's own where it has one."""
         return self.clock.now()
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 -- a store without connections has nothing to do
         """Let go of connections and files. Closing twice is fine."""
 
     def __enter__(self) -> Self:
@@ -251,22 +252,22 @@ class Store(ABC):
         """The raw head (version None) or version; None when there is no such document or version."""
 
     @abstractmethod
-    def _apply(self, writes: Sequence[Write]) -> list[int]:
+    def _apply(self, writes: Sequence[Write]) -> builtins.list[int]:
         """Carry out the writes in order, all or none where the backend can."""
 
     @abstractmethod
-    def _keys(self, prefix: str) -> list[str]:
+    def _keys(self, prefix: str) -> builtins.list[str]:
         """The live keys that start so, sorted."""
 
     @abstractmethod
-    def _versions(self, key: str) -> list[VersionInfo]:
+    def _versions(self, key: str) -> builtins.list[VersionInfo]:
         """What is kept, oldest first."""
 
     @abstractmethod
     def _pin(self, key: str, version: int, pinned: bool) -> bool:
         """Set or clear a pin; false when the version is not kept."""
 
-    def _scan(self, prefix: str) -> list[Raw]:
+    def _scan(self, prefix: str) -> builtins.list[Raw]:
         """The raw heads of the live keys; backends that can do it in one call do."""
         found = (self._read(key, None) for key in self._keys(prefix))
         return [raw for raw in found if raw is not None]
@@ -332,14 +333,11 @@ def conflict(write: Write, actual: int | None) -> errors.VersionConflict:
 
 
 def trim_below(kept: Sequence[VersionInfo], history: History, now_us: int) -> list[int]:
-    """The versions that the bound lets go: never the head, never a pinned one."""
+    """The versions that the bound lets go: never the head, never a pinned one, and pinned ones do not count."""
     oldest = from_micros(max(0, now_us - history.age_us))
-    too_many = max(0, len(kept) - history.count)
-    return [
-        info.version
-        for place, info in enumerate(kept[:-1])
-        if not info.pinned and (place < too_many or info.created_at < oldest)
-    ]
+    loose = [info for info in kept[:-1] if not info.pinned]
+    too_many = max(0, len(loose) - (history.count - 1))
+    return [info.version for place, info in enumerate(loose) if place < too_many or info.created_at < oldest]
 
 
 def _opened(raw: Raw) -> Versioned | None:

@@ -1,0 +1,31 @@
+"""From the `ledger:` of a project to its store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidegate import errors
+from tidegate.clock import Clock
+from tidegate.ledger.contract import Store
+from tidegate.ledger.memory import MemoryStore, Shelf
+from tidegate.ledger.sqlite import SqliteStore
+
+_SQLITE = "sqlite:///"
+_shelves: dict[Path, Shelf] = {}
+
+
+def open_store(url: str, *, root: Path, clock: Clock | None = None) -> Store:
+    """The store at the URL; nothing is made before the first write.
+
+    `sqlite:///FILE` is relative to `root`, `sqlite:////FILE` absolute. `memory:` is one ledger per
+    process and root, however often it is opened.
+
+    :raises ConfigError: there is no such kind of ledger.
+    """
+    if url == "memory:":
+        return MemoryStore(clock, shelf=_shelves.setdefault(root.resolve(), Shelf()))
+    if url.startswith(_SQLITE) and len(url) > len(_SQLITE):
+        return SqliteStore(root / url.removeprefix(_SQLITE), clock)
+    raise errors.ConfigError(
+        where="ledger", what=f"{url} is not a ledger", hint="write sqlite:///.tidegate/ledger.db, or memory:"
+    )

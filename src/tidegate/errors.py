@@ -20,7 +20,9 @@ TidegateError
 ├── LakeError              TG-K…  exit 1  a lake table's log or files
 │   ├── NotOurs
 │   ├── LakeCorrupt
-│   └── SchemaMismatch
+│   ├── SchemaMismatch
+│   ├── LakeConflict               somebody else committed first
+│   └── LakeUnavailable            transient: the place of the table does not answer, is full, or may not be written
 ├── SourceError            TG-S…  exit 1
 │   ├── SourceUnreachable          transient
 │   └── SourceChanged              permanent: what was planned is no longer there as it was
@@ -222,6 +224,22 @@ class SchemaMismatch(LakeError):
     code = "TG-K004"
     text = "lake table {table}: {what}"
     advice = "make the transform give the table's columns, or start a new table"
+
+
+class LakeConflict(LakeError):
+    """Somebody with the same right committed first; nothing was committed."""
+
+    code = "TG-K005"
+    text = "lake table {table}: version {version} was committed by somebody else first"
+    advice = "look at the table again and decide again"
+
+
+class LakeUnavailable(LakeError):
+    """Transient: the place of the table cannot be read or written now."""
+
+    code = "TG-K006"
+    text = "lake table {table}: {what}"
+    advice = "check that the place of the `lake:` can be reached and written, and has room; then start again"
 
 
 class SourceError(TidegateError):

@@ -16,9 +16,9 @@ from tidegate.progress.partition_state import PartState, TrackerState
 AllIdle: TypeAlias = Literal["max", "hold"]
 
 
-def with_parts(state: TrackerState, names: Iterable[str]) -> TrackerState:
-    """The state in which these parts are known too. One that never spoke holds the watermark."""
-    added = {name: PartState() for name in names if name not in state.parts}
+def with_parts(state: TrackerState, names: Iterable[str], *, now_us: int | None = None) -> TrackerState:
+    """The state in which these parts are known too, since now. One that never spoke holds the watermark."""
+    added = {name: PartState(since_us=now_us) for name in names if name not in state.parts}
     return replace(state, parts={**state.parts, **added}) if added else state
 
 

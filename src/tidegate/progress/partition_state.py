@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class PartitionId(NamedTuple):
+    """One partition of one source, both by number."""
+
+    source_id: int
+    partition: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -208,8 +208,6 @@ class RangeSet:
         return (*((lo,) * (at % 2)), *self._bounds[at:to], *((hi,) * (to % 2)))
 
 
-EMPTY = RangeSet()
-
 _IN_FIRST_ONLY = 1
 _IN_BOTH = 3
 
@@ -244,3 +242,6 @@ def _swept(first: tuple[int, ...], second: tuple[int, ...], *, wanted: int) -> t
         if was != (inside == wanted):
             bounds.append(place)
     return tuple(bounds)
+
+
+EMPTY = RangeSet()

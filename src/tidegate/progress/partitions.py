@@ -1,0 +1,587 @@
+"""Event-time progress per partition: one slow partition holds the watermark, a silent one only for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tidegate import errors
+from tidegate.progress.event_time import AllIdle
+from tidegate.progress.partition_state import PartitionId, PartState, TrackerState
+from tidegate.progress.workers import WorkerWatermarks
+
+_NEVER: Final = -(1 << 63)
+_NOBODY: Final = (1 << 63) - 1
+_LOWEST, _HIGHEST = _NEVER + 1, _NOBODY - 1
+_NO_CORE: Final = -1
+
+MAX_PARTITIONS: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionWatermarkState:
+    """All that is known of one partition. Times are microseconds; None: not yet."""
+
+    watermark: int | None
+    last_event_time: int | None
+    last_activity_us: int
+    is_idle: bool
+    since_us: int
+    assigned_core: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionedWatermarkMetrics:
+    """Counts over the whole tracker; the last three only grow."""
+
+    total_partitions: int
+    active_partitions: int
+    idle_partitions: int
+    watermark_advances: int
+    rebalances: int
+    skewed_events: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocking:
+    """The partition that holds the watermark, and since when it has its value."""
+
+    partition: PartitionId
+    since_us: int
+
+
+class PartitionedWatermarkTracker:
+    """The least watermark of all active partitions, over any number of sources.
+
+    A value says: no event below it is expected; what comes below it is late. The rules:
+
+    - A partition's value only rises. Any news of a partition, however old, wakes it.
+    - The combined value is the least of the active partitions. One that never spoke holds it, until it is idle.
+    - When all are idle it is the greatest of all (`all_idle="max"`), or stays (`"hold"`).
+    - What was told once never falls, whatever is woken, added or removed. A woken partition that is behind
+      freezes the combined value until it has caught up.
+
+    The tracker has no clock: calls take `now_us`, and go by the time told last where it is left out.
+    `progress.event_time` has the same rules as pure functions.
+    """
+
+    __slots__ = (
+        "_advances",
+        "_all_idle",
+        "_combined",
+        "_idle_timeout_us",
+        "_max_future_us",
+        "_now_us",
+        "_rebalances",
+        "_skewed",
+        "_sources",
+    )
+
+    def __init__(
+        self,
+        *,
+        idle_timeout_us: int | None = None,
+        all_idle: AllIdle = "max",
+        max_future_us: int | None = None,
+        now_us: int = 0,
+    ) -> None:
+        """Without an idle timeout a silent partition holds the watermark for good.
+
+        Event times more than `max_future_us` ahead of the clock are counted and move nothing.
+        """
+        self._idle_timeout_us = idle_timeout_us
+        self._all_idle: AllIdle = all_idle
+        self._max_future_us = max_future_us
+        self._now_us = now_us
+        self._sources: dict[int, _Parts] = {}
+        self._combined = _NEVER
+        self._advances = self._rebalances = self._skewed = 0
+
+    @classmethod
+    def with_idle_timeout(cls, idle_timeout_us: int) -> PartitionedWatermarkTracker:
+        """A tracker in which a partition that is silent for so long holds nobody."""
+        return cls(idle_timeout_us=idle_timeout_us)
+
+    # Sources and partitions
+
+    def register_source(self, source_id: int, num_partitions: int, *, now_us: int | None = None) -> None:
+        """The source has exactly the partitions 0 to `num_partitions` - 1.
+
+        Those that are tracked already stay as they are. Fewer than before: the others are removed.
+        """
+        if not 0 <= num_partitions <= MAX_PARTITIONS:
+            raise ValueError(f"a source cannot have {num_partitions} partitions")
+        now_us = self._told(now_us)
+        parts = self._sources.setdefault(source_id, _Parts())
+        for partition in range(num_partitions):
+            if not parts.has(partition):
+                parts.add(partition, now_us)
+        extra = [partition for partition in parts.present() if partition >= num_partitions]
+        for partition in extra:
+            parts.remove(partition)
+        parts.count = num_partitions
+        self._rebalances += len(extra)
+        self._settle(parts)
+
+    def add_partition(self, partition: PartitionId, *, now_us: int | None = None) -> None:
+        """The source has one more partition; beyond its count, the count grows. It holds until it speaks."""
+        parts = self._source(partition.source_id)
+        if not 0 <= partition.partition < MAX_PARTITIONS:
+            raise self._invalid(parts, partition)
+        if parts.has(partition.partition):
+            raise errors.PartitionExists(partition=partition.partition, source=partition.source_id)
+        parts.add(partition.partition, self._told(now_us))
+        self._rebalances += 1
+
+    def remove_partition(self, partition: PartitionId) -> PartitionWatermarkState:
+        """What was known of the partition, which is no longer tracked; the combined value may have risen."""
+        parts = self._parts(partition)
+        state = parts.state(partition.partition)
+        parts.remove(partition.partition)
+        self._rebalances += 1
+        self._settle(parts)
+        return state
+
+    def assign_partition_to_core(self, partition: PartitionId, core_id: int) -> None:
+        """The partition is read on this core from now on."""
+        self._parts(partition).cores[partition.partition] = core_id
+
+    def partition_core(self, partition: PartitionId) -> int | None:
+        """The core that reads the partition, where that was said."""
+        return self.partition_state(partition).assigned_core
+
+    # News
+
+    def update_partition(self, partition: PartitionId, watermark: int, *, now_us: int | None = None) -> int | None:
+        """Nothing below `watermark` is expected from the partition. The combined value, where it has risen."""
+        parts = self._parts(partition)
+        value = min(max(watermark, _LOWEST), _HIGHEST)
+        return self._settle(parts) if parts.raise_one(partition.partition, value, self._told(now_us)) else None
+
+    def update_partition_from_event(
+        self, partition: PartitionId, event_time: int, max_lateness: int, *, now_us: int | None = None
+    ) -> int | None:
+        """An event came; others up to `max_lateness` before it may still come. The combined value, where it rose."""
+        parts, now_us = self._parts(partition), self._told(now_us)
+        if self._max_future_us is not None and event_time > now_us + self._max_future_us:
+            self._skewed += 1
+            return self._settle(parts) if parts.raise_one(partition.partition, _NEVER, now_us) else None
+        parts.saw(partition.partition, event_time)
+        return self.update_partition(partition, event_time - max_lateness)
+
+    def update_batch(
+        self,
+        partitions: ArrayLike,
+        event_times: ArrayLike,
+        *,
+        source_id: int = 0,
+        max_lateness: int = 0,
+        now_us: int | None = None,
+    ) -> int | None:
+        """Many events of one source at once, in any order: `event_times[i]` came in `partitions[i]`.
+
+        The same as one `update_partition_from_event` for each, in which nobody looks before the end.
+        A partition that is not tracked is refused before anything is changed.
+        """
+        parts, now_us = self._source(source_id), self._told(now_us)
+        at, times = _columns(partitions, event_times)
+        self._check(parts, source_id, at)
+        if at.size == 0:
+            return None
+        moving = np.ones(at.size, dtype=np.bool_)
+        if self._max_future_us is not None:
+            moving = times <= now_us + self._max_future_us
+            self._skewed += int(at.size - np.count_nonzero(moving))
+        parts.raise_many(at, times, moving, max_lateness, now_us)
+        return self._settle(parts)
+
+    def mark_partition_idle(self, partition: PartitionId) -> int | None:
+        """The partition is known to have nothing to say, and holds nobody. The combined value, where it rose."""
+        parts = self._parts(partition)
+        parts.idle_many(np.array([partition.partition]))
+        return self._settle(parts)
+
+    def mark_partition_active(self, partition: PartitionId, *, now_us: int | None = None) -> None:
+        """The partition holds the watermark again."""
+        parts = self._parts(partition)
+        parts.raise_one(partition.partition, _NEVER, self._told(now_us))
+        self._settle(parts)
+
+    def check_idle_partitions(self, now_us: int | None = None) -> int | None:
+        """Every partition silent for the idle timeout is idle, all at once. The combined value, where it rose."""
+        now_us = self._told(now_us)
+        if self._idle_timeout_us is None:
+            return None
+        limit_us = now_us - self._idle_timeout_us
+        stale = [parts for parts in self._sources.values() if parts.idle_since(limit_us)]
+        return self._settle(*stale) if stale else None
+
+    # Workers
+
+    def collect_watermarks(self, workers: Iterable[WorkerWatermarks], *, now_us: int | None = None) -> int | None:
+        """Take in what the workers have heard, all at once. The combined value, where it rose.
+
+        A worker may still report a partition that was removed meanwhile; that is no error.
+        """
+        now_us = self._told(now_us)
+        changed = {}
+        for worker in workers:
+            for (source_id, partition), watermark in worker.report().items():
+                parts = self._sources.get(source_id)
+                if parts is not None and parts.has(partition):
+                    parts.raise_one(partition, min(max(watermark, _LOWEST), _HIGHEST), now_us)
+                    changed[source_id] = parts
+        return self._settle(*changed.values()) if changed else None
+
+    def broadcast_watermark(self, workers: Iterable[WorkerWatermarks]) -> None:
+        """Tell every worker the combined value."""
+        for worker in workers:
+            worker.receive(self.current_watermark())
+
+    # Questions
+
+    def current_watermark(self) -> int | None:
+        """The combined value: an event below it is late. None until every partition has spoken or is idle."""
+        return _known(self._combined)
+
+    def partition_watermark(self, partition: PartitionId) -> int | None:
+        """How far the partition has come; None before its first event."""
+        return _known(int(self._parts(partition).marks[partition.partition]))
+
+    def source_watermark(self, source_id: int) -> int | None:
+        """The value of one source, by the same rules as the combined one."""
+        return _known(self._source(source_id).combined)
+
+    def is_partition_idle(self, partition: PartitionId) -> bool:
+        """Whether it holds nobody."""
+        return bool(self._parts(partition).idle[partition.partition])
+
+    def active_partition_count(self, source_id: int) -> int:
+        """How many partitions of the source are not idle."""
+        return self._source(source_id).active_count()
+
+    def partition_state(self, partition: PartitionId) -> PartitionWatermarkState:
+        """All that is known of the partition."""
+        return self._parts(partition).state(partition.partition)
+
+    def blocking(self) -> Blocking | None:
+        """Who holds the combined value, and since when; None when all are idle."""
+        holders = [(parts.low, source_id) for source_id, parts in self._sources.items() if parts.low < _NOBODY]
+        if not holders:
+            return None
+        source_id = min(holders, key=lambda holder: holder[0])[1]
+        parts = self._sources[source_id]
+        return Blocking(partition=PartitionId(source_id, parts.low_at), since_us=int(parts.since[parts.low_at]))
+
+    def metrics(self) -> PartitionedWatermarkMetrics:
+        """Counts as they are now."""
+        total = sum(parts.total for parts in self._sources.values())
+        active = sum(parts.active_count() for parts in self._sources.values())
+        return PartitionedWatermarkMetrics(
+            total_partitions=total,
+            active_partitions=active,
+            idle_partitions=total - active,
+            watermark_advances=self._advances,
+            rebalances=self._rebalances,
+            skewed_events=self._skewed,
+        )
+
+    # What is kept
+
+    def state(self, source_id: int = 0) -> TrackerState:
+        """What is to be kept of one source; its parts are named by their numbers."""
+        parts = self._source(source_id)
+        kept = {str(partition): parts.state(partition) for partition in parts.present()}
+        return TrackerState(
+            parts={
+                name: PartState(watermark_us=one.watermark, idle=one.is_idle, since_us=one.since_us)
+                for name, one in kept.items()
+            },
+            combined_us=_known(parts.combined),
+        )
+
+    def restore(
+        self,
+        state: TrackerState,
+        *,
+        source_id: int = 0,
+        now_us: int | None = None,
+        quiet_since_us: Mapping[str, int] | None = None,
+    ) -> None:
+        """Track the source as `state` says, in place of what was known of it.
+
+        An active partition counts as heard now, unless `quiet_since_us` knows how long it has been silent:
+        then the silence goes on across the restart.
+        """
+        now_us, quiet = self._told(now_us), quiet_since_us or {}
+        parts = _Parts()
+        for name, part in state.parts.items():
+            parts.add(int(name), quiet.get(name, now_us))
+            parts.restore(int(name), part)
+        parts.combined = _NEVER if state.combined_us is None else state.combined_us
+        self._sources[source_id] = parts
+        if len(self._sources) == 1:
+            self._combined = max(self._combined, parts.combined)
+        parts.settle(self._all_idle)
+        self._combined = max(self._combined, self._value())
+
+    # Inside
+
+    def _told(self, now_us: int | None) -> int:
+        if now_us is not None:
+            self._now_us = now_us
+        return self._now_us
+
+    def _settle(self, *changed: _Parts) -> int | None:
+        for parts in changed:
+            parts.settle(self._all_idle)
+        value = self._value()
+        if value <= self._combined:
+            return None
+        self._combined = value
+        self._advances += 1
+        return value
+
+    def _value(self) -> int:
+        """What all sources together would say now: `_NEVER` for nothing."""
+        sources = self._sources.values()
+        low = min((parts.low for parts in sources), default=_NOBODY)
+        if low < _NOBODY:
+            return low
+        return max((parts.top() for parts in sources), default=_NEVER) if self._all_idle == "max" else _NEVER
+
+    def _source(self, source_id: int) -> _Parts:
+        parts = self._sources.get(source_id)
+        if parts is None:
+            raise errors.SourceNotFound(source=source_id)
+        return parts
+
+    def _parts(self, partition: PartitionId) -> _Parts:
+        parts = self._source(partition.source_id)
+        if parts.has(partition.partition):
+            return parts
+        if 0 <= partition.partition < parts.count:
+            raise errors.UnknownPartition(partition=partition.partition, source=partition.source_id)
+        raise self._invalid(parts, partition)
+
+    def _invalid(self, parts: _Parts, partition: PartitionId) -> errors.InvalidPartition:
+        return errors.InvalidPartition(partition=partition.partition, source=partition.source_id, count=parts.count)
+
+    def _check(self, parts: _Parts, source_id: int, at: NDArray[np.int64]) -> None:
+        if at.size == 0:
+            return
+        if at.min() < 0 or at.max() >= parts.count:
+            outside = at[(at < 0) | (at >= parts.count)]
+            raise self._invalid(parts, PartitionId(source_id, int(outside[0])))
+        if parts.total < parts.count:
+            unknown = at[~parts.alive[at]]
+            if unknown.size:
+                raise errors.UnknownPartition(partition=int(unknown[0]), source=source_id)
+
+
+class _Parts:
+    """The partitions of one source as a struct of arrays, indexed by partition number.
+
+    `holds` is the watermark of an active partition and `_NOBODY` of any other, so that one reduction finds
+    who holds the source. `low` and `low_at` remember its answer: while somebody else rises, it cannot change.
+    """
+
+    __slots__ = (
+        "alive",
+        "combined",
+        "cores",
+        "count",
+        "events",
+        "heard",
+        "holds",
+        "idle",
+        "low",
+        "low_at",
+        "marks",
+        "oldest",
+        "since",
+        "total",
+    )
+
+    def __init__(self) -> None:
+        self.count = self.total = 0
+        self.combined = _NEVER
+        self.low, self.low_at = _NOBODY, 0
+        self.oldest = _NOBODY  # no active partition was heard before this
+        self.marks = self.events = np.empty(0, dtype=np.int64)
+        self.holds = self.heard = self.since = self.cores = np.empty(0, dtype=np.int64)
+        self.alive = self.idle = np.empty(0, dtype=np.bool_)
+
+    def has(self, partition: int) -> bool:
+        """Whether it is tracked."""
+        return 0 <= partition < self.count and bool(self.alive[partition])
+
+    def present(self) -> Iterator[int]:
+        """Those that are tracked, ascending."""
+        return (int(partition) for partition in np.flatnonzero(self.alive))
+
+    def active_count(self) -> int:
+        """How many are not idle."""
+        return self.total - int(np.count_nonzero(self.idle))
+
+    def top(self) -> int:
+        """The greatest value of all."""
+        return int(self.marks.max()) if self.total else _NEVER
+
+    def state(self, partition: int) -> PartitionWatermarkState:
+        """All that is known of one."""
+        core = int(self.cores[partition])
+        return PartitionWatermarkState(
+            watermark=_known(int(self.marks[partition])),
+            last_event_time=_known(int(self.events[partition])),
+            last_activity_us=int(self.heard[partition]),
+            is_idle=bool(self.idle[partition]),
+            since_us=int(self.since[partition]),
+            assigned_core=None if core == _NO_CORE else core,
+        )
+
+    def add(self, partition: int, now_us: int) -> None:
+        """Track it: active, and it never spoke."""
+        self._grow(partition + 1)
+        self.count = max(self.count, partition + 1)
+        self.total += 1
+        self.alive[partition] = True
+        self.marks[partition] = self.events[partition] = self.holds[partition] = _NEVER
+        self.heard[partition] = self.since[partition] = now_us
+        self.cores[partition] = _NO_CORE
+        self.oldest = min(self.oldest, now_us)
+        self._look()
+
+    def restore(self, partition: int, part: PartState) -> None:
+        """Give a fresh one what was kept of it."""
+        value = _NEVER if part.watermark_us is None else part.watermark_us
+        self.marks[partition] = value
+        self.holds[partition] = _NOBODY if part.idle else value
+        self.idle[partition] = part.idle
+        if part.since_us is not None:
+            self.since[partition] = part.since_us
+        self._look()
+
+    def remove(self, partition: int) -> None:
+        """Track it no longer."""
+        self.total -= 1
+        self.alive[partition] = self.idle[partition] = False
+        self.marks[partition] = _NEVER
+        self.holds[partition] = _NOBODY
+        self._look()
+
+    def saw(self, partition: int, event_time: int) -> None:
+        """An event with this time came."""
+        if event_time > self.events[partition]:
+            self.events[partition] = min(event_time, _HIGHEST)
+
+    def raise_one(self, partition: int, value: int, now_us: int) -> bool:
+        """News of one; whether the least value may be another now."""
+        was_idle = bool(self.idle[partition])
+        rises = value > self.marks[partition]
+        self.heard[partition] = now_us
+        if not rises and not was_idle:
+            return False
+        if rises:
+            self.marks[partition] = value
+        self.holds[partition] = self.marks[partition]
+        self.since[partition] = now_us
+        if was_idle:
+            self.idle[partition] = False
+            self.oldest = min(self.oldest, now_us)
+        elif partition != self.low_at:
+            return False
+        self._look()
+        return True
+
+    def raise_many(
+        self,
+        at: NDArray[np.int64],
+        times: NDArray[np.int64],
+        moving: NDArray[np.bool_],
+        max_lateness: int,
+        now_us: int,
+    ) -> None:
+        """News of many; only the events that are `moving` count for values."""
+        before = self.marks.copy()
+        np.maximum.at(self.events, at[moving], times[moving])
+        np.maximum.at(self.marks, at[moving], _minus(times[moving], max_lateness))
+        touched = np.zeros(self.marks.size, dtype=np.bool_)
+        touched[at] = True
+        changed = touched & (self.idle | (self.marks > before))
+        self.since[changed] = now_us
+        self.heard[touched] = now_us
+        self.oldest = min(self.oldest, now_us)
+        self.idle[touched] = False
+        self.holds[touched] = self.marks[touched]
+        self._look()
+
+    def idle_many(self, at: NDArray[np.int64]) -> None:
+        """These hold nobody, and are silent since they were last heard."""
+        fresh = at[~self.idle[at]]
+        self.idle[fresh] = True
+        self.since[fresh] = self.heard[fresh]
+        self.holds[fresh] = _NOBODY
+        self._look()
+
+    def idle_since(self, limit_us: int) -> bool:
+        """Let all that were not heard after the limit be idle; whether there were any."""
+        if self.oldest > limit_us:
+            return False
+        active = self.alive & ~self.idle
+        stale = active & (self.heard <= limit_us)
+        self.oldest = int(self.heard[active & ~stale].min(initial=_NOBODY))
+        self.idle_many(np.flatnonzero(stale))
+        return bool(stale.any())
+
+    def settle(self, all_idle: AllIdle) -> None:
+        """Raise the source's own value to what its partitions say now."""
+        value = self.low
+        if value == _NOBODY:
+            value = self.top() if all_idle == "max" else _NEVER
+        self.combined = max(self.combined, value)
+
+    def _look(self) -> None:
+        self.low_at = int(self.holds.argmin()) if self.holds.size else 0
+        self.low = int(self.holds[self.low_at]) if self.holds.size else _NOBODY
+
+    def _grow(self, size: int) -> None:
+        have = self.marks.size
+        if size <= have:
+            return
+        size = max(size, min(2 * have, MAX_PARTITIONS))
+        self.marks = _longer(self.marks, size, _NEVER)
+        self.events = _longer(self.events, size, _NEVER)
+        self.holds = _longer(self.holds, size, _NOBODY)
+        self.heard = _longer(self.heard, size, 0)
+        self.since = _longer(self.since, size, 0)
+        self.cores = _longer(self.cores, size, _NO_CORE)
+        self.alive = np.concatenate([self.alive, np.zeros(size - have, dtype=np.bool_)])
+        self.idle = np.concatenate([self.idle, np.zeros(size - have, dtype=np.bool_)])
+
+
+def _longer(values: NDArray[np.int64], size: int, fill: int) -> NDArray[np.int64]:
+    return np.concatenate([values, np.full(size - values.size, fill, dtype=np.int64)])
+
+
+def _minus(times: NDArray[np.int64], lateness: int) -> NDArray[np.int64]:
+    """The times less the lateness, without falling over the edge of 64 bits."""
+    return np.maximum(times, _LOWEST + max(lateness, 0)) - lateness
+
+
+def _columns(partitions: ArrayLike, event_times: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    at, times = np.asarray(partitions), np.asarray(event_times)
+    if at.shape != times.shape or at.ndim != 1:
+        raise ValueError(f"{at.size} partitions do not go with {times.size} event times")
+    for column in (at, times):
+        if column.size and column.dtype.kind not in "iu":
+            raise ValueError(f"partitions and event times are whole numbers, not {column.dtype}")
+    return at.astype(np.int64, copy=False), np.minimum(times.astype(np.int64, copy=False), _HIGHEST)
+
+
+def _known(value: int) -> int | None:
+    return None if value == _NEVER else value

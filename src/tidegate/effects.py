@@ -25,6 +25,7 @@ class Moment(Enum):
 
     BEFORE = "before"
     AFTER = "after"
+    RAISED = "raised"  #: the body raised: what it did is unknown, and no AFTER follows
 
 
 Observer = Callable[[EffectName, Moment, dict[str, object]], None]
@@ -70,8 +71,15 @@ def observe(observer: Observer) -> Callable[[], None]:
 @contextmanager
 def effect(name: EffectName, **facts: object) -> Iterator[None]:
     """Mark the durable effect in the body. The AFTER point is passed only when the body returned."""
-    for observer in _observers:
-        observer(name, Moment.BEFORE, facts)
-    yield
-    for observer in _observers:
-        observer(name, Moment.AFTER, facts)
+    _tell(name, Moment.BEFORE, facts)
+    try:
+        yield
+    except BaseException:
+        _tell(name, Moment.RAISED, facts)
+        raise
+    _tell(name, Moment.AFTER, facts)
+
+
+def _tell(name: EffectName, moment: Moment, facts: dict[str, object]) -> None:
+    for observer in tuple(_observers):
+        observer(name, moment, facts)

@@ -101,8 +101,7 @@ def _scalar(label: str, parse: Callable[[str], Any]) -> Kind:
         try:
             return parse(node.text)
         except (ValueError, TidegateError) as wrong:
-            reason = f" ({wrong})" if str(wrong) else ""
-            problems.add(node.line, f"{path} must be {label}, not {shown(node)}{reason}")
+            problems.add(node.line, f"{path} must be {label}, not {shown(node)}{_reason(str(wrong), node)}")
             return WRONG
 
     return Kind(label=label, read=read)
@@ -111,6 +110,12 @@ def _scalar(label: str, parse: Callable[[str], Any]) -> Kind:
 def shown(node: Scalar) -> str:
     """The value as it is written, in quotes; never what the environment or a URL keeps secret."""
     return repr(mask_credentials(node.raw))
+
+
+def _reason(told: str, node: Scalar) -> str:
+    """The reason in brackets, unless it tells what came from the environment."""
+    tells = node.raw != node.text and node.text in told
+    return f" ({mask_credentials(told)})" if told and not tells else ""
 
 
 def _what(node: Node) -> str:

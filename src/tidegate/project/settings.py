@@ -51,6 +51,8 @@ def _moment(text: str) -> int:
 
 LEDGER: Final = parsed("the URL of a ledger, such as sqlite:///.tidegate/ledger.db", places.check_ledger)
 LAKE: Final = parsed("a folder", places.check_lake)
+FOLDER: Final = parsed("a folder", places.check_folder)
+NUMBERED_PATH: Final = parsed("the path of files, with {number} in it", places.check_folder)
 SCHEMA: Final = parsed('columns with their types, such as "id BIGINT, at TIMESTAMP"', checked_schema)
 MOMENT: Final = parsed("a time with its zone, such as 2026-03-01T11:00:00Z", _moment)
 RATE: Final = parsed("a rate such as 500/s or 30/m", parse_rate)
@@ -99,9 +101,7 @@ _READING_KEYS = (
     Key(name="schema", kind=SCHEMA, shown="value STRING, for text", doc="The columns; they are never inferred."),
     Key(name="options", kind=OPTIONS, doc="Options of Spark's reader, handed on as they are.", default={}),
 )
-_EVENT_TIME = Key(
-    name="event_time", kind=TEXT, doc="The TIMESTAMP column that tells when a row happened."
-)
+_EVENT_TIME = Key(name="event_time", kind=TEXT, doc="The TIMESTAMP column that tells when a row happened.")
 
 SOURCES: Final = {
     "numbered": Section(
@@ -109,7 +109,7 @@ SOURCES: Final = {
         keys=(
             Key(name="type", kind=TEXT, doc="`numbered`: files that carry their checkpoint number in their path.",
                 required=True),
-            Key(name="path", kind=TEXT, required=True,
+            Key(name="path", kind=NUMBERED_PATH, required=True,
                 doc="The path of a file, with `{number}` (or `{number:08d}`) once, relative to the project."),
             *_READING_KEYS,
             Key(name="first_checkpoint", kind=whole(), shown="the lowest number present at the first plan",
@@ -127,9 +127,10 @@ SOURCES: Final = {
         keys=(
             Key(name="type", kind=TEXT, doc="`landing`: files that land in a folder; Tidegate cuts the checkpoints.",
                 required=True),
-            Key(name="path", kind=TEXT, doc="The folder, relative to the project.", required=True),
+            Key(name="path", kind=FOLDER, doc="The folder, relative to the project.", required=True),
             *_READING_KEYS,
-            _watermark("event_time", "timestamp", "integer", shown="event_time where a column is named, else timestamp"),
+            _watermark("event_time", "timestamp", "integer",
+                shown="event_time where a column is named, else timestamp"),
             _EVENT_TIME,
             *_EVENT_TIME_KEYS,
         ),
@@ -141,7 +142,8 @@ SOURCES: Final = {
                 required=True),
             Key(name="parts", kind=whole(1), doc="How many parts it has.", default=1),
             Key(name="rows_per_checkpoint", kind=whole(1), doc="Rows of one checkpoint, over all parts.", default=1000),
-            Key(name="checkpoints", kind=whole(1), doc="How many checkpoints there are.", shown="without end, at `rate`"),
+            Key(name="checkpoints", kind=whole(1), doc="How many checkpoints there are.",
+                shown="without end, at `rate`"),
             Key(name="rate", kind=RATE, doc="How many rows come in a time, such as `500/s`.", shown="all at once"),
             Key(name="start", kind=MOMENT, doc="The event time of the first row.", default=0,
                 shown="1970-01-01T00:00:00Z"),
@@ -195,8 +197,7 @@ SINKS: Final = {
         keys=(
             Key(name="type", kind=TEXT, doc="`parquet`: a folder of files with a manifest of what counts.",
                 required=True),
-            Key(name="path", kind=parsed("a folder", places.check_folder), required=True,
-                doc="The folder, relative to the project."),
+            Key(name="path", kind=FOLDER, required=True, doc="The folder, relative to the project."),
             *_SINK_KEYS,
         ),
     ),
@@ -259,6 +260,11 @@ PIPELINE: Final = Section(
             doc="Where the rows go.", required=True),
     ),
 )  # fmt: skip
+
+#: A pipeline of `@tg.pipeline(...)`: the function below it is the transform.
+PIPELINE_IN_PYTHON: Final = Section(
+    title="@tg.pipeline", keys=tuple(key for key in PIPELINE.keys if key.name != "transform")
+)
 
 GROUP: Final = Section(
     title="groups.NAME",

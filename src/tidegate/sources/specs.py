@@ -199,7 +199,7 @@ _FIELD = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s`:<(]+))\s*:?\s*(.+?)\s*\Z", r
 
 def schema_fields(schema: str) -> tuple[tuple[str, str], ...]:
     """The (name, type) pairs of a schema like `id BIGINT, at TIMESTAMP`; ValueError when it is none."""
-    return tuple(_parse_field(text) for text in _split_top_level(schema))
+    return tuple(_parse_field(text) for text in split_top_level(schema))
 
 
 def _parse_field(text: str) -> tuple[str, str]:
@@ -210,7 +210,8 @@ def _parse_field(text: str) -> tuple[str, str]:
     return (quoted.replace("``", "`") if quoted is not None else plain, kind)
 
 
-def _split_top_level(schema: str) -> list[str]:
+def split_top_level(schema: str) -> list[str]:
+    """The text between commas that are in no bracket and no quotes."""
     pieces, depth, current, quoted = [], 0, "", False
     for letter in schema:
         if letter == "`":

@@ -99,7 +99,7 @@ def parse_sql(name: str, text: str, file: str) -> TableSpec:
 
 def from_function(function: Callable[..., Any], file: str, options: Mapping[str, str], name: str = "") -> TableSpec:
     """The table that a Python function makes of the DataFrames its parameters name."""
-    values = {key: _parse_option(key, str(value), file) for key, value in options.items()}
+    values = {key: parse_option(key, str(value), file) for key, value in options.items()}
     query = PythonQuery(
         function=function, inputs=tuple(inspect.signature(function).parameters), source=_source_of(function)
     )
@@ -116,10 +116,11 @@ def _source_of(function: Callable[..., Any]) -> str:
 def _read_option(match: re.Match[str], where: str) -> tuple[str, object]:
     key = match.group(1)
     value = _REMARK.split(match.group(2) or "", maxsplit=1)[0].strip()
-    return key, _parse_option(key, value, where)
+    return key, parse_option(key, value, where)
 
 
-def _parse_option(key: str, value: str, where: str) -> object:
+def parse_option(key: str, value: str, where: str) -> object:
+    """The value of one option of a table; ConfigError names the place and the nearest right option."""
     parse = _OPTIONS.get(key)
     if parse is None:
         raise errors.ConfigError(where=where, what=_unknown_option(key))

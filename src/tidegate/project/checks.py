@@ -178,6 +178,9 @@ def _sink_tables(pipeline: Declared[PipelineSpec]) -> Iterable[_Name]:
             what = f"table {sink.table} of sink {sink.name} of pipeline {pipeline.name}"
             if sink.table.lower() in written:
                 pipeline.refuse(line, f"{what}: another sink writes that table already")
+            if sink.table == pipeline.name and sink is not pipeline.spec.main_sink:
+                first = pipeline.spec.main_sink.name
+                pipeline.refuse(line, f"{what}: the name of the pipeline is that of its first delta sink, {first}")
             written.add(sink.table.lower())
             yield _Name(name=sink.table, owner=f"pipeline {pipeline.name} {pipeline.where}", what=what,
                         line=line, problems=pipeline.problems)  # fmt: skip

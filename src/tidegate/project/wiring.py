@@ -1,0 +1,94 @@
+"""The composition root: declarations become the objects of the rooms, each loaded when it is first needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate import errors
+from tidegate.clock import Clock
+from tidegate.pipelines.declare import PipelineSpec
+from tidegate.project import places
+from tidegate.project.model import ProjectSpec, side_sinks
+from tidegate.project.problems import did_you_mean
+from tidegate.sinks.specs import DeltaSinkSpec, ParquetSinkSpec, SinkSpec
+from tidegate.sources.specs import SourceSpec
+
+if TYPE_CHECKING:
+    from tidegate.lake.table import LakeTable
+    from tidegate.ledger.contract import Store
+    from tidegate.sinks.contract import Sink
+    from tidegate.sources.contract import Source
+    from tidegate.spark.session import Spark
+
+
+def open_ledger(spec: ProjectSpec, clock: Clock | None = None) -> Store:
+    """The project's ledger; nothing is made before the first write."""
+    from tidegate.ledger.stores import open_store
+
+    return open_store(spec.ledger, root=spec.root, clock=clock)
+
+
+def open_spark(spec: ProjectSpec) -> Spark:
+    """Spark as the project wants it; nothing is started before its session is asked for."""
+    from tidegate.spark.session import Spark
+
+    return Spark(spec.spark, name=spec.name, root=spec.root)
+
+
+def lake_table(spec: ProjectSpec, name: str, clock: Clock | None = None) -> LakeTable:
+    """The Delta table of that name: a pipeline's (by the pipeline's name or the sink's), a table's, or an external one.
+
+    :raises ConfigError: the project has no such table.
+    """
+    return _table(spec, lake_name(spec, name), clock)
+
+
+def _table(spec: ProjectSpec, table: str, clock: Clock | None) -> LakeTable:
+    from tidegate.lake.table import LakeTable
+
+    return LakeTable(spec.table_url(table), table, clock=clock)
+
+
+def lake_name(spec: ProjectSpec, name: str) -> str:
+    """The Delta table that a name in a query means; of a pipeline it is that of its main sink."""
+    pipeline = spec.pipelines.get(name)
+    if pipeline is not None and isinstance(pipeline.main_sink, DeltaSinkSpec):
+        return pipeline.main_sink.table
+    known = {*spec.lake_owners(), *spec.externals}
+    if name in known:
+        return name
+    if pipeline is not None:
+        what = f"pipelines.{name} has no sink of type delta, so there is no lake table of it"
+        raise errors.ConfigError(where=pipeline.where, what=what)
+    raise errors.ConfigError(where=places.FILE, what=f"there is no lake table {name}{did_you_mean(name, known)}")
+
+
+def open_source(spec: ProjectSpec, source: SourceSpec, store: Store, clock: Clock | None = None) -> Source:
+    """The source, ready to be asked what it has."""
+    from tidegate.clock import SystemClock
+    from tidegate.sources import opening
+
+    return opening.open_source(source, store, spec.root, clock or SystemClock())
+
+
+def open_sinks(spec: ProjectSpec, pipeline: PipelineSpec, clock: Clock | None = None) -> dict[str, Sink]:
+    """The pipeline's sinks by name, in their order. None is taken over yet: that is `Sink.open`."""
+    return {sink.name: open_sink(spec, sink, clock) for sink in pipeline.sinks}
+
+
+def open_side_sinks(spec: ProjectSpec, pipeline: PipelineSpec, clock: Clock | None = None) -> dict[str, Sink]:
+    """The pipeline's own tables, by suffix: `__dead` always, `__late` where late rows are set aside."""
+    return {sink.name: open_sink(spec, sink, clock) for sink in side_sinks(pipeline)}
+
+
+def open_sink(spec: ProjectSpec, sink: SinkSpec, clock: Clock | None = None) -> Sink:
+    """One sink."""
+    match sink:
+        case DeltaSinkSpec():
+            from tidegate.sinks.delta import DeltaSink
+
+            return DeltaSink(sink, _table(spec, sink.table, clock))
+        case ParquetSinkSpec():
+            from tidegate.sinks.parquet import ParquetSink
+
+            return ParquetSink(sink, str(places.absolute(spec.root, sink.path)))

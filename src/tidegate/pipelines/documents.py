@@ -17,11 +17,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from tidegate.lake.log import DataFile
 from tidegate.ledger.contract import Store
 from tidegate.progress.marks import Marks
 from tidegate.progress.partition_state import TrackerState
 from tidegate.progress.ranges import EMPTY, Range, RangeSet
 from tidegate.progress.watermarks import Watermark
+from tidegate.sinks.contract import Delivery, Ownership, Receipt
+from tidegate.sources.contract import Slice
 
 FORMAT = 1
 
@@ -144,6 +147,7 @@ class SinkProgress:
     lagging_since_us: int | None = None
     error: str | None = None
     version: int | None = None
+    watermark: Watermark | None = None
 
     @property
     def prefix_end(self) -> int:
@@ -166,12 +170,18 @@ class SinkProgress:
             "lagging_since_us": self.lagging_since_us,
             "error": self.error,
             "version": self.version,
+            "watermark": None if self.watermark is None else self.watermark.to_json(),
         }
 
     @classmethod
     def from_json(cls, read: Mapping[str, Any]) -> SinkProgress:
-        known = {**read, "delivered": RangeSet.from_pairs(read["delivered"]), "standing": Standing(read["standing"])}
-        return cls(**known)
+        watermark = read.get("watermark")
+        typed = {
+            "delivered": RangeSet.from_pairs(read["delivered"]),
+            "standing": Standing(read["standing"]),
+            "watermark": None if watermark is None else Watermark.from_json(watermark),
+        }
+        return cls(**{**read, **typed})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,13 +200,128 @@ class Maxima:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """From the mark `end` on the source is complete through `watermark`.
+
+    `seq` is the number of the advance that said so; None where the rows' event times did.
+    """
+
+    end: int
+    watermark: Watermark
+    seq: int | None = None
+
+    def to_json(self) -> list[Any]:
+        return [self.end, self.watermark.to_json(), self.seq]
+
+    @classmethod
+    def from_json(cls, read: list[Any]) -> Step:
+        return cls(end=read[0], watermark=Watermark.from_json(read[1]), seq=read[2])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanDocument:
+    """What a batch will read, and by which thresholds: the same for every try of it, by whomever.
+
+    A row is late below `late_before_us`, and moves no watermark above `future_after_us`.
+    """
+
+    range: Range
+    epoch: int
+    token: int
+    slices: tuple[Slice, ...]
+    source_identity: str
+    planned_us: int
+    late_before_us: int | None = None
+    future_after_us: int | None = None
+    definition: str | None = None
+    schema_fp: str | None = None
+
+    def slices_of(self, wanted: Range) -> tuple[Slice, ...]:
+        """The slices of a piece of the batch."""
+        return tuple(one for one in self.slices if one.number in wanted)
+
+    def to_body(self) -> bytes:
+        return _encode(
+            {
+                "format": FORMAT,
+                "range": [self.range.lo, self.range.hi],
+                "epoch": self.epoch,
+                "token": self.token,
+                "source_identity": self.source_identity,
+                "planned_us": self.planned_us,
+                "late_before_us": self.late_before_us,
+                "future_after_us": self.future_after_us,
+                "definition": self.definition,
+                "schema_fp": self.schema_fp,
+                "slices": [_slice_to_json(one) for one in self.slices],
+            }
+        )
+
+    @classmethod
+    def from_body(cls, body: bytes) -> PlanDocument:
+        read = json.loads(body)
+        read.pop("format")
+        return cls(
+            **{
+                **read,
+                "range": Range(*read["range"]),
+                "slices": tuple(_slice_from_json(one) for one in read["slices"]),
+            }
+        )
+
+
+def _slice_to_json(one: Slice) -> list[Any]:
+    parts = {part: [span.lo, span.hi] for part, span in one.parts.items()}
+    return [one.number, parts, one.size_bytes, one.rows, dict(one.detail)]
+
+
+def _slice_from_json(read: list[Any]) -> Slice:
+    number, parts, size_bytes, rows, detail = read
+    spans = {part: Range(*span) for part, span in parts.items()}
+    return Slice(number=number, parts=spans, size_bytes=size_bytes, rows=rows, detail=detail)
+
+
+def receipt_to_body(receipt: Receipt) -> bytes:
+    """A receipt as its document."""
+    delivery = receipt.delivery
+    return _encode(
+        {
+            "format": FORMAT,
+            "sink": receipt.sink,
+            "pipeline": delivery.owner.pipeline,
+            "epoch": delivery.owner.epoch,
+            "token": delivery.owner.token,
+            "range": [delivery.range.lo, delivery.range.hi],
+            "attempt": delivery.attempt,
+            "rows": receipt.rows,
+            "files": [file.to_json() for file in receipt.files],
+            "detail": dict(receipt.detail),
+        }
+    )
+
+
+def receipt_from_body(body: bytes) -> Receipt:
+    """The receipt of a document."""
+    read = json.loads(body)
+    owner = Ownership(pipeline=read["pipeline"], epoch=read["epoch"], token=read["token"])
+    return Receipt(
+        sink=read["sink"],
+        delivery=Delivery(owner=owner, range=Range(*read["range"]), attempt=read["attempt"]),
+        rows=read["rows"],
+        files=tuple(DataFile.from_json(file) for file in read["files"]),
+        detail=read["detail"],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineDocument:
     """All that must move together. Half-open inside; the inclusive names belong to the surfaces.
 
-    `committed` is what the policy has let pass beyond `marks.end`; `planned_end` the next number to
-    plan for the first time; `positions` where the parts of a cut source stand after all plans, and
-    `committed_positions` after the unbroken prefix. `watermark` is the source watermark that was
-    published last, by the pipeline's main sink.
+    `committed` is what the policy has let pass beyond `marks.end`; `taken` the numbers whose rows
+    were counted (late, dead, event times) beyond it; `planned_end` the next number to plan for the
+    first time; `positions` where the parts of a cut source stand after all plans, and
+    `committed_positions` after the unbroken prefix. `steps` tell how far the source is complete at
+    which mark; `watermark` is the one that was published last, by the pipeline's main sink.
     """
 
     pipeline: str
@@ -209,6 +334,7 @@ class PipelineDocument:
     updated_us: int = 0
     marks: Marks = field(default_factory=Marks)
     committed: RangeSet = EMPTY
+    taken: RangeSet = EMPTY
     sinks: Mapping[str, SinkProgress] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     skipped: RangeSet = EMPTY
@@ -219,6 +345,8 @@ class PipelineDocument:
     gap_since_us: int | None = None
     tracker: TrackerState | None = None
     maxima: tuple[Maxima, ...] = ()
+    steps: tuple[Step, ...] = ()
+    resolved_seq: int = 0
     quiet_since_us: Mapping[str, int] = field(default_factory=dict)
     watermark: Watermark | None = None
     row_bytes: float | None = None
@@ -241,6 +369,8 @@ class PipelineDocument:
                 "phase": self.phase.value,
                 "marks": self.marks.to_json(),
                 "committed": self.committed.pairs(),
+                "taken": self.taken.pairs(),
+                "steps": [step.to_json() for step in self.steps],
                 "sinks": {name: sink.to_json() for name, sink in self.sinks.items()},
                 "failures": [failure.to_json() for failure in self.failures],
                 "skipped": self.skipped.pairs(),
@@ -255,10 +385,12 @@ class PipelineDocument:
         read = json.loads(body)
         read.pop("format")
         tracker, watermark = read.pop("tracker"), read.pop("watermark")
-        typed = {
+        typed: dict[str, Any] = {
             "phase": Phase(read.pop("phase")),
             "marks": Marks.from_json(read.pop("marks")),
             "committed": RangeSet.from_pairs(read.pop("committed")),
+            "taken": RangeSet.from_pairs(read.pop("taken", [])),
+            "steps": tuple(Step.from_json(step) for step in read.pop("steps", [])),
             "sinks": {name: SinkProgress.from_json(sink) for name, sink in read.pop("sinks").items()},
             "failures": tuple(Failure.from_json(failure) for failure in read.pop("failures")),
             "skipped": RangeSet.from_pairs(read.pop("skipped")),
@@ -266,7 +398,7 @@ class PipelineDocument:
             "maxima": tuple(Maxima.from_json(one) for one in read.pop("maxima")),
             "watermark": None if watermark is None else Watermark.from_json(watermark),
         }
-        plain = {name: read.pop(name) for name in _PLAIN if name in read}
+        plain: dict[str, Any] = {name: read.pop(name) for name in _PLAIN if name in read}
         return cls(**typed, **plain, extra=read)
 
 
@@ -293,6 +425,7 @@ _PLAIN = (
     "schema_fp",
     "definition",
     "retention_at_us",
+    "resolved_seq",
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -117,14 +117,12 @@ class PartitionedWatermarkTracker:
             raise ValueError(f"a source cannot have {num_partitions} partitions")
         now_us = self._told(now_us)
         parts = self._sources.setdefault(source_id, _Parts())
-        for partition in range(num_partitions):
-            if not parts.has(partition):
-                parts.add(partition, now_us)
-        extra = [partition for partition in parts.present() if partition >= num_partitions]
-        for partition in extra:
-            parts.remove(partition)
+        known = parts.present()
+        extra = known[known >= num_partitions]
+        parts.add(np.setdiff1d(np.arange(num_partitions), known), now_us)
+        parts.remove(extra)
         parts.count = num_partitions
-        self._rebalances += len(extra)
+        self._rebalances += extra.size
         self._settle(parts)
 
     def add_partition(self, partition: PartitionId, *, now_us: int | None = None) -> None:
@@ -134,14 +132,14 @@ class PartitionedWatermarkTracker:
             raise self._invalid(parts, partition)
         if parts.has(partition.partition):
             raise errors.PartitionExists(partition=partition.partition, source=partition.source_id)
-        parts.add(partition.partition, self._told(now_us))
+        parts.add(np.array([partition.partition]), self._told(now_us))
         self._rebalances += 1
 
     def remove_partition(self, partition: PartitionId) -> PartitionWatermarkState:
         """What was known of the partition, which is no longer tracked; the combined value may have risen."""
         parts = self._parts(partition)
         state = parts.state(partition.partition)
-        parts.remove(partition.partition)
+        parts.remove(np.array([partition.partition]))
         self._rebalances += 1
         self._settle(parts)
         return state
@@ -192,11 +190,12 @@ class PartitionedWatermarkTracker:
         self._check(parts, source_id, at)
         if at.size == 0:
             return None
-        moving = np.ones(at.size, dtype=np.bool_)
+        parts.hear_many(at, now_us)
         if self._max_future_us is not None:
             moving = times <= now_us + self._max_future_us
             self._skewed += int(at.size - np.count_nonzero(moving))
-        parts.raise_many(at, times, moving, max_lateness, now_us)
+            at, times = at[moving], times[moving]
+        parts.raise_many(at, times, max_lateness, now_us)
         return self._settle(parts)
 
     def mark_partition_idle(self, partition: PartitionId) -> int | None:
@@ -295,7 +294,7 @@ class PartitionedWatermarkTracker:
     def state(self, source_id: int = 0) -> TrackerState:
         """What is to be kept of one source; its parts are named by their numbers."""
         parts = self._source(source_id)
-        kept = {str(partition): parts.state(partition) for partition in parts.present()}
+        kept = {str(partition): parts.state(int(partition)) for partition in parts.present()}
         return TrackerState(
             parts={
                 name: PartState(watermark_us=one.watermark, idle=one.is_idle, since_us=one.since_us)
@@ -320,7 +319,7 @@ class PartitionedWatermarkTracker:
         now_us, quiet = self._told(now_us), quiet_since_us or {}
         parts = _Parts()
         for name, part in state.parts.items():
-            parts.add(int(name), quiet.get(name, now_us))
+            parts.add(np.array([int(name)]), quiet.get(name, now_us))
             parts.restore(int(name), part)
         parts.combined = _NEVER if state.combined_us is None else state.combined_us
         self._sources[source_id] = parts
@@ -405,6 +404,7 @@ class _Parts:
         "oldest",
         "since",
         "total",
+        "views",
     )
 
     def __init__(self) -> None:
@@ -415,14 +415,15 @@ class _Parts:
         self.marks = self.events = np.empty(0, dtype=np.int64)
         self.holds = self.heard = self.since = self.cores = np.empty(0, dtype=np.int64)
         self.alive = self.idle = np.empty(0, dtype=np.bool_)
+        self.views = _Views(self)
 
     def has(self, partition: int) -> bool:
         """Whether it is tracked."""
-        return 0 <= partition < self.count and bool(self.alive[partition])
+        return 0 <= partition < self.count and bool(self.views.alive[partition])
 
-    def present(self) -> Iterator[int]:
+    def present(self) -> NDArray[np.int64]:
         """Those that are tracked, ascending."""
-        return (int(partition) for partition in np.flatnonzero(self.alive))
+        return np.flatnonzero(self.alive)
 
     def active_count(self) -> int:
         """How many are not idle."""
@@ -444,15 +445,17 @@ class _Parts:
             assigned_core=None if core == _NO_CORE else core,
         )
 
-    def add(self, partition: int, now_us: int) -> None:
-        """Track it: active, and it never spoke."""
-        self._grow(partition + 1)
-        self.count = max(self.count, partition + 1)
-        self.total += 1
-        self.alive[partition] = True
-        self.marks[partition] = self.events[partition] = self.holds[partition] = _NEVER
-        self.heard[partition] = self.since[partition] = now_us
-        self.cores[partition] = _NO_CORE
+    def add(self, at: NDArray[np.int64], now_us: int) -> None:
+        """Track these: active, and they never spoke."""
+        if at.size == 0:
+            return
+        self._grow(int(at.max()) + 1)
+        self.count = max(self.count, int(at.max()) + 1)
+        self.total += at.size
+        self.alive[at] = True
+        self.marks[at] = self.events[at] = self.holds[at] = _NEVER
+        self.heard[at] = self.since[at] = now_us
+        self.cores[at] = _NO_CORE
         self.oldest = min(self.oldest, now_us)
         self._look()
 
@@ -466,12 +469,12 @@ class _Parts:
             self.since[partition] = part.since_us
         self._look()
 
-    def remove(self, partition: int) -> None:
-        """Track it no longer."""
-        self.total -= 1
-        self.alive[partition] = self.idle[partition] = False
-        self.marks[partition] = _NEVER
-        self.holds[partition] = _NOBODY
+    def remove(self, at: NDArray[np.int64]) -> None:
+        """Track these no longer."""
+        self.total -= at.size
+        self.alive[at] = self.idle[at] = False
+        self.marks[at] = _NEVER
+        self.holds[at] = _NOBODY
         self._look()
 
     def saw(self, partition: int, event_time: int) -> None:
@@ -481,43 +484,41 @@ class _Parts:
 
     def raise_one(self, partition: int, value: int, now_us: int) -> bool:
         """News of one; whether the least value may be another now."""
-        was_idle = bool(self.idle[partition])
-        rises = value > self.marks[partition]
-        self.heard[partition] = now_us
+        view = self.views
+        was_idle, rises = bool(view.idle[partition]), value > view.marks[partition]
+        view.heard[partition] = now_us
         if not rises and not was_idle:
             return False
         if rises:
-            self.marks[partition] = value
-        self.holds[partition] = self.marks[partition]
-        self.since[partition] = now_us
+            view.marks[partition] = value
+        view.holds[partition] = view.marks[partition]
+        view.since[partition] = now_us
         if was_idle:
-            self.idle[partition] = False
+            view.idle[partition] = False
             self.oldest = min(self.oldest, now_us)
         elif partition != self.low_at:
             return False
         self._look()
         return True
 
-    def raise_many(
-        self,
-        at: NDArray[np.int64],
-        times: NDArray[np.int64],
-        moving: NDArray[np.bool_],
-        max_lateness: int,
-        now_us: int,
-    ) -> None:
-        """News of many; only the events that are `moving` count for values."""
-        before = self.marks.copy()
-        np.maximum.at(self.events, at[moving], times[moving])
-        np.maximum.at(self.marks, at[moving], _minus(times[moving], max_lateness))
-        touched = np.zeros(self.marks.size, dtype=np.bool_)
-        touched[at] = True
-        changed = touched & (self.idle | (self.marks > before))
-        self.since[changed] = now_us
-        self.heard[touched] = now_us
+    def hear_many(self, at: NDArray[np.int64], now_us: int) -> None:
+        """Signs of life of these; whoever was idle wakes."""
+        self.heard[at] = now_us
         self.oldest = min(self.oldest, now_us)
-        self.idle[touched] = False
-        self.holds[touched] = self.marks[touched]
+        if self.idle.any():
+            woken = at[self.idle[at]]
+            self.idle[woken] = False
+            self.since[woken] = now_us
+            self.holds[woken] = self.marks[woken]
+
+    def raise_many(self, at: NDArray[np.int64], times: NDArray[np.int64], max_lateness: int, now_us: int) -> None:
+        """Events of these, which are active."""
+        before = self.marks.copy()
+        np.maximum.at(self.events, at, times)
+        np.maximum.at(self.marks, at, _minus(times, max_lateness))
+        risen = np.flatnonzero(self.marks > before)
+        self.since[risen] = now_us
+        self.holds[risen] = self.marks[risen]
         self._look()
 
     def idle_many(self, at: NDArray[np.int64]) -> None:
@@ -562,6 +563,21 @@ class _Parts:
         self.cores = _longer(self.cores, size, _NO_CORE)
         self.alive = np.concatenate([self.alive, np.zeros(size - have, dtype=np.bool_)])
         self.idle = np.concatenate([self.idle, np.zeros(size - have, dtype=np.bool_)])
+        self.views = _Views(self)
+
+
+class _Views:
+    """The same memory, one number at a time: a memoryview gives one three times as fast as an array does."""
+
+    __slots__ = ("alive", "heard", "holds", "idle", "marks", "since")
+
+    def __init__(self, parts: _Parts) -> None:
+        self.alive: memoryview[int] = parts.alive.data
+        self.idle: memoryview[int] = parts.idle.data
+        self.marks: memoryview[int] = parts.marks.data
+        self.holds: memoryview[int] = parts.holds.data
+        self.heard: memoryview[int] = parts.heard.data
+        self.since: memoryview[int] = parts.since.data
 
 
 def _longer(values: NDArray[np.int64], size: int, fill: int) -> NDArray[np.int64]:
@@ -569,8 +585,8 @@ def _longer(values: NDArray[np.int64], size: int, fill: int) -> NDArray[np.int64
 
 
 def _minus(times: NDArray[np.int64], lateness: int) -> NDArray[np.int64]:
-    """The times less the lateness, without falling over the edge of 64 bits."""
-    return np.maximum(times, _LOWEST + max(lateness, 0)) - lateness
+    """The times less the lateness, without falling over an edge of 64 bits."""
+    return np.clip(times, _LOWEST + max(lateness, 0), _HIGHEST + min(lateness, 0)) - lateness
 
 
 def _columns(partitions: ArrayLike, event_times: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -580,7 +596,9 @@ def _columns(partitions: ArrayLike, event_times: ArrayLike) -> tuple[NDArray[np.
     for column in (at, times):
         if column.size and column.dtype.kind not in "iu":
             raise ValueError(f"partitions and event times are whole numbers, not {column.dtype}")
-    return at.astype(np.int64, copy=False), np.minimum(times.astype(np.int64, copy=False), _HIGHEST)
+    if times.dtype == np.uint64:
+        times = np.minimum(times, np.uint64(_HIGHEST))
+    return at.astype(np.int64, copy=False), times.astype(np.int64, copy=False)
 
 
 def _known(value: int) -> int | None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NewType
 
 Sealed = NewType("Sealed", bytes)
@@ -38,7 +37,7 @@ class SealTooNew(SealBroken):
     """The stored bytes were sealed by a newer Tidegate."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
     """A body made ready to be sealed, before its version is known."""
 
@@ -49,14 +48,11 @@ class Payload:
     size_bytes: int
     nonce: str
 
-    @cached_property
-    def head(self) -> bytes:
-        return f"TG{FORMAT} {self.coding} {self.token} {self.nonce} {self.size_bytes} ".encode("ascii")
-
     def seal(self, version: int) -> Sealed:
         """The bytes to store as this version."""
-        digest = _digest(self.head, self.key, version, self.stored)
-        return Sealed(b"%s%s\n%s" % (self.head, digest, self.stored))
+        head = f"TG{FORMAT} {self.coding} {self.token} {self.nonce} {self.size_bytes} ".encode("ascii")
+        digest = _digest(head, self.key, version, self.stored)
+        return Sealed(b"%s%s\n%s" % (head, digest, self.stored))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

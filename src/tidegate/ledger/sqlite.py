@@ -12,9 +12,8 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from tidegate import effects, errors
@@ -38,6 +37,7 @@ _APPLICATION_ID = 0x54474C31  # "TGL1": `file` and we can tell a ledger from ano
 _LAYOUT = 1
 _AFTER_ANY_KEY = "\x7f"  # sorts after every character that a key may have
 _IDLE_READERS = 8
+_SLACK = 8  # a history may run over its count by an eighth: trimming in lots touches fewer pages
 
 _Answer = TypeVar("_Answer")
 
@@ -51,8 +51,7 @@ def _statements(path: Path) -> dict[str, str]:
 SQL = _statements(Path(__file__).with_suffix(".sql"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
+class _Head(NamedTuple):
     """What the row of a document says of it, its body aside."""
 
     id: int
@@ -218,7 +217,7 @@ class SqliteStore(Store):
         kept = head.kept + (not head.pinned)
         oldest_us = head.oldest_us if head.kept else head.created_us
         excess = kept - (self.history.count - 1)
-        if excess > 0:
+        if excess > self.history.count // _SLACK:
             db.execute(SQL["trim_oldest"], (head.id, excess))
             kept -= excess
         if kept and oldest_us < now_us - self.history.age_us:

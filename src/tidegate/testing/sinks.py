@@ -157,7 +157,10 @@ class RecordingSink(Sink):
 
     def delete(self, below: int, *, above: int | None = None, pinned_version: int | None = None) -> Deleted:
         with self._asked("delete"):
-            self._checked()
+            reader_lo = self._checked().reader_lo
+            if reader_lo is None:
+                return Deleted(end=None)
+            below = min(below, reader_lo)
             gone, kept = [], []
             for delivery, held in self.place.deliveries.items():
                 if held.given_up is not None and delivery.range.hi <= below:

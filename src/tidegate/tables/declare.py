@@ -61,7 +61,7 @@ class TableSpec:
     file: str
     gating: Mode | None = None
     tolerance: int | None = None
-    schedule: Schedule = Schedule()
+    schedule: Schedule = field(default_factory=Schedule)
     refresh: Refresh = Refresh.AUTO
     over: Over = Over.HISTORY
 
@@ -119,7 +119,7 @@ def _read_option(match: re.Match[str], where: str) -> tuple[str, object]:
     return key, parse_option(key, value, where)
 
 
-def parse_option(key: str, value: str, where: str) -> object:
+def parse_option(key: str, value: str, where: str) -> Any:
     """The value of one option of a table; ConfigError names the place and the nearest right option."""
     parse = _OPTIONS.get(key)
     if parse is None:

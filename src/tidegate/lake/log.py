@@ -28,6 +28,7 @@ FORMAT: Final = 1
 PROTOCOL: Final = {"minReaderVersion": 1, "minWriterVersion": 2}
 
 _ENTRY = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _INT64: Final = range(-(2**63), 2**63)
 
 
@@ -158,7 +159,7 @@ _PLAIN: Final = (
 
 
 def _says(value: object) -> bool:
-    return value is not None and value is not False and value != {} and value != ""
+    return value is not None and value is not False and value not in ({}, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +199,17 @@ def entry_path(version: int) -> str:
 def version_of(path: str) -> int | None:
     """The version whose entry the path is; None for anything else in the log's folder."""
     found = _ENTRY.fullmatch(path.rpartition("/")[2])
+    return None if found is None else int(found[1])
+
+
+def checkpoint_path(version: int) -> str:
+    """Where the log checkpoint of a version is, relative to the table."""
+    return f"_delta_log/{version:020d}.checkpoint.parquet"
+
+
+def checkpoint_of(path: str) -> int | None:
+    """The version whose log checkpoint the path is; None for anything else in the log's folder."""
+    found = _CHECKPOINT.fullmatch(path.rpartition("/")[2])
     return None if found is None else int(found[1])
 
 
@@ -241,11 +253,11 @@ def decode(body: bytes, version: int, *, table: str) -> Entry:
     shape: TableShape | None = None
     for line in body.splitlines():
         if line.startswith(b'{"add"'):
-            added.append(_file_of(json.loads(line)["add"]))
+            added.append(file_of(json.loads(line)["add"]))
         elif line.startswith(b'{"remove"'):
             removed.append(unquote(json.loads(line)["remove"]["path"]))
         elif line.startswith(b'{"metaData"'):
-            shape = _shape_of(json.loads(line)["metaData"])
+            shape = shape_of(json.loads(line)["metaData"])
     return Entry(version=version_read, added=tuple(added), removed=tuple(removed), shape=shape)
 
 
@@ -342,7 +354,8 @@ def _shape_action(shape: TableShape) -> dict[str, Any]:
     }
 
 
-def _shape_of(action: Mapping[str, Any]) -> TableShape:
+def shape_of(action: Mapping[str, Any]) -> TableShape:
+    """The shape that a `metaData` action states."""
     return TableShape(
         table_id=action["id"],
         schema_json=action["schemaString"],
@@ -365,7 +378,8 @@ def _add_action(file: DataFile, table: str) -> dict[str, Any]:
     }
 
 
-def _file_of(action: Mapping[str, Any]) -> DataFile:
+def file_of(action: Mapping[str, Any]) -> DataFile:
+    """The file that an `add` action states."""
     stats = json.loads(action.get("stats") or "{}")
     tags = action.get("tags") or {}
     has_range = "first" in tags and "last" in tags

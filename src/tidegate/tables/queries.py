@@ -73,9 +73,7 @@ def _name(spec: TableSpec, query: SqlQuery, table: exp.Table) -> str:
         what = f"{table.sql('spark')} is not the name of a table"
         raise errors.ConfigError(where=where, what=what)
     if table.db:
-        what = (
-            f"{table.sql('spark')} is not known here; name a pipeline, a table or an external source, and no database"
-        )
+        what = f"{table.sql('spark')} is not known here; name a pipeline, table or external source, and no database"
         raise errors.ConfigError(where=where, what=what)
     return table.name
 

@@ -19,8 +19,10 @@ _TOKEN: Final = re.compile(
 )
 _READS: Final = frozenset({"FROM", "JOIN"})
 _ENDS: Final = frozenset(
-    ["SELECT", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "MINUS"]
-    + ["WINDOW", "LATERAL", "CLUSTER", "DISTRIBUTE", "SORT"]
+    re.findall(
+        r"\w+",
+        "SELECT WHERE GROUP HAVING ORDER LIMIT UNION EXCEPT INTERSECT MINUS WINDOW LATERAL CLUSTER DISTRIBUTE SORT",
+    )
 )
 _BEFORE_A_NAME: Final = frozenset({"LATERAL", "TABLE"})
 

@@ -113,9 +113,8 @@ def shown(node: Scalar) -> str:
 
 
 def _reason(told: str, node: Scalar) -> str:
-    """The reason in brackets, unless it tells what came from the environment."""
-    tells = node.raw != node.text and node.text in told
-    return f" ({mask_credentials(told)})" if told and not tells else ""
+    """The reason in brackets; nothing where it could tell what came from the environment."""
+    return f" ({mask_credentials(told)})" if told and node.raw == node.text else ""
 
 
 def _what(node: Node) -> str:

@@ -118,7 +118,7 @@ class _Files:
         for file in self.listed("tables", ".sql"):
             name, problems = Path(file).stem, self.of(file)
             _check_name(name, 1, problems)
-            text = _read(self.root / file, problems)
+            text = None if problems.found else _read(self.root / file, problems)
             spec = None if text is None else _placed(lambda: parse_sql(name, text, file), problems)  # noqa: B023
             yield Declared(name=name, line=1, problems=problems, spec=spec)
 

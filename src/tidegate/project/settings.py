@@ -93,7 +93,7 @@ def _watermark(*words: str, shown: str) -> Key:
         "Where the watermark comes from: the rows' event times, the published checkpoint number, or a loader that "
         "advances it (`timestamp` or `integer`)."
     )
-    return Key(name="watermark", kind=choice(*_WATERMARK_WORDS, built=words), doc=doc, shown=shown)
+    return Key(name="watermark", kind=choice(*words), doc=doc, shown=shown)
 
 
 _READING_KEYS = (

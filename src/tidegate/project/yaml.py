@@ -70,7 +70,10 @@ def parse(text: str, variables: Mapping[str, str], problems: Problems) -> Node |
         root = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as broken:
         mark = broken.problem_mark or broken.context_mark
-        problems.add(mark.line + 1 if mark else None, f"this is not YAML: {broken.problem or broken.context}")
+        last = max(1, len(text.splitlines()))  # what is missing at the end is missing on the last line
+        problems.add(
+            min(mark.line + 1, last) if mark else None, f"this is not YAML: {broken.problem or broken.context}"
+        )
         return None
     except yaml.YAMLError as broken:
         problems.add(None, f"this is not YAML: {broken}")

@@ -70,7 +70,7 @@ def record(
 
 def is_taken(document: PipelineDocument, piece: Range) -> bool:
     """Whether the rows of the piece were counted before."""
-    return document.taken.covers(piece) or (document.marks.end is not None and piece.hi <= document.marks.end)
+    return (document.taken | Range(0, document.marks.end or 0)).covers(piece)
 
 
 def _with_intake(document: PipelineDocument, piece: Range, intake: Intake) -> PipelineDocument:

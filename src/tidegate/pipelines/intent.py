@@ -59,7 +59,6 @@ class Planner:
         self._once = once
         self._bound: Mapping[str, int] | None = None
         self._collecting_since_us: int | None = None
-        self.is_exhausted = False
 
     def plan(self, view: View) -> Intent:
         """What to do now. A look at the source first, then at the advances: one that was recorded before
@@ -85,7 +84,6 @@ class Planner:
         if document.marks.first is None:
             first = self._first_of(source.first(), available.lowest, highest)
             if first is None:
-                self.is_exhausted = True
                 return Intent(document=document)
             document = started(document, first)
         seen = max((one for one in (highest, document.highest_seen) if one is not None), default=None)
@@ -101,7 +99,6 @@ class Planner:
             done=document.committed | document.skipped | Range(0, end),
         )
         free = self._spec.max_inflight - view.busy
-        self.is_exhausted = not wanted
         document = self._with_idle(document, view, known=not (wanted | planned) and _no_gap(document))
         if free <= 0 or not wanted or len(view.plans) >= plan.MAX_OPEN_PLANS:
             return Intent(document=document)
@@ -109,7 +106,6 @@ class Planner:
         most = plan.fair_share(wanted.size, self._spec.max_inflight, limits.max_checkpoints)
         few = RangeSet(_first_numbers(wanted, most * free))
         made = plan.batches(source.slices(few), limits, stops=stops, most=most)[:free]
-        self.is_exhausted = False
         return self._with_plans(document, view, made)
 
     def _first_of(self, declared: int | None, lowest: int | None, highest: int | None) -> int | None:
@@ -145,7 +141,6 @@ class Planner:
         stops = [step.ends for step in self._open_advances(document) if step.ends is not None]
         free = self._spec.max_inflight - view.busy
         behind = any(end > document.positions.get(part, 0) for part, end in ends.items())
-        self.is_exhausted = not behind
         document = self._with_idle(document, view, known=not behind and not view.plans)
         if not behind or free <= 0 or len(view.plans) >= plan.MAX_OPEN_PLANS or self._is_collecting(view.now_us):
             return Intent(document=document)
@@ -159,7 +154,6 @@ class Planner:
         first = document.planned_end if document.planned_end is not None else document.marks.end or 0
         slices = source.cut(document.positions, ends, limits, first, stops)
         self._collecting_since_us = None
-        self.is_exhausted = not slices
         intent = self._with_plans(document, view, [(one,) for one in slices])
         moved, _ = self._with_advances(intent.document, ends, list(slices), before=document.positions)
         return replace(intent, document=moved)

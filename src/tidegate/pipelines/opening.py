@@ -121,7 +121,7 @@ def adopted(document: PipelineDocument, name: str, state: SinkState) -> Pipeline
         watermark=sink.watermark if watermark is None else watermark,
         error=None,
     )
-    return replace(document, sinks={**document.sinks, name: known})
+    return replace(document, sinks={**document.sinks, name: known}, taken=document.taken | there)
 
 
 def blocking_failures(document: PipelineDocument) -> list[Failure]:

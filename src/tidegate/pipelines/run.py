@@ -88,26 +88,55 @@ class PipelineRun:
         self._published_at = float("-inf")
         self._publish_faults: dict[str, Fault] = {}
         self._lost_error: Exception | None = None
+        self._source_fault: Fault | None = None
+        self._source_tries = 0
+        self._draining_since: float | None = None
+        self._found_nothing = False
 
     def run(self) -> Finished:
-        """Work until there is no more to do (`once`), or until told to stop; give the lease back."""
-        name = self._spec.name
-        control = read_control(self._with.store, name)
-        if control is not None and control.wanted is not Wanted.RUN:
-            state = "paused" if control.wanted is Wanted.PAUSE else "stopped"
-            self._tell("pipeline_skipped", state=state)
-            phase = Phase.PAUSED if control.wanted is Wanted.PAUSE else Phase.STOPPED
-            return Finished(pipeline=name, phase=phase, skipped=True)
-        lease = opening.take_lease(self._with.store, name, stop=self._stop, tell=self._with.tell)
+        """Work until there is no more to do (`once`), or until told to stop; give the lease back.
+
+        A pipeline that was paused or stopped is left alone; a run that goes on takes it up when it is resumed.
+        """
+        try:
+            while True:
+                held_back = self._held_back()
+                if held_back is None:
+                    finished = self._leased()
+                    if self._once or self._stop.is_set() or finished.phase not in (Phase.PAUSED, Phase.STOPPED):
+                        return finished
+                    continue
+                self._tell("pipeline_skipped", state=held_back.value)
+                if self._once or not self._wait_for_resume():
+                    return Finished(pipeline=self._spec.name, phase=held_back, skipped=True)
+        finally:
+            self._with.source.close()
+            for sink in (*self._with.sinks, *self._with.side.values()):
+                sink.close()
+
+    def _held_back(self) -> Phase | None:
+        """Whether a person wants it not to run now."""
+        control = read_control(self._with.store, self._spec.name)
+        self._wanted = Wanted.RUN if control is None else control.wanted
+        return {Wanted.RUN: None, Wanted.PAUSE: Phase.PAUSED, Wanted.STOP: Phase.STOPPED}[self._wanted]
+
+    def _wait_for_resume(self) -> bool:
+        """Wait until it may run again; false when the whole run is told to stop first."""
+        while not self._stop.is_set():
+            if self._held_back() is None:
+                return True
+            self._with.clock.wait(self._stop, CONTROL_POLL_US / 1_000_000)
+        return False
+
+    def _leased(self) -> Finished:
+        lease = opening.take_lease(self._with.store, self._spec.name, stop=self._stop, tell=self._with.tell)
         with leases.Keeper(self._lost, self._with.clock) as keeper:
             keeper.add(lease)
             try:
                 return self._owned(lease)
             finally:
                 self._pool_down()
-                self._with.source.close()
-                for sink in (*self._with.sinks, *self._with.side.values()):
-                    sink.close()
+                keeper.drop(lease)
                 lease.release()
 
     def _lost(self, lease: leases.Lease, error: Exception) -> None:
@@ -143,7 +172,14 @@ class PipelineRun:
             max_workers=self._spec.max_inflight + 1, thread_name_prefix=f"tidegate-{self._spec.name}"
         )
         self._tell("pipeline_started", end=self._doc.marks.end, open_plans=len(self._memory.plans))
-        return self._loop()
+        try:
+            return self._loop()
+        except errors.StaleWriter:
+            raise
+        except errors.TidegateError as failed:
+            self._doc = replace(self._doc, phase=Phase.FAILED, reason=failed.message, updated_us=self._now_us())
+            self._save()
+            raise
 
     def _load_transform(self) -> Transform | None:
         return None if self._spec.transform is None else self._spec.transform.load()
@@ -183,6 +219,8 @@ class PipelineRun:
             draining = self._is_draining()
             if draining and not self._running:
                 break
+            if draining:
+                self._hurry()
             if not draining:
                 self._plan()
             self._retain()
@@ -199,6 +237,15 @@ class PipelineRun:
             control = read_control(self._with.store, self._spec.name)
             self._wanted = Wanted.RUN if control is None else control.wanted
         return self._stop.is_set() or self._wanted is not Wanted.RUN
+
+    def _hurry(self) -> None:
+        """Cancel what is in flight once the deadline of a drain has passed: it will be done again."""
+        now = self._with.clock.monotonic()
+        if self._draining_since is None:
+            self._draining_since = now
+        if now - self._draining_since > DRAIN_S:
+            for order in self._running.values():
+                self._with.spark.cancel(order.tag)
 
     def _collect(self) -> None:
         """Wait a moment for an answer, then take all that are there."""
@@ -329,13 +376,26 @@ class PipelineRun:
         try:
             intent = self._planner.plan(view)
         except errors.SourceUnreachable as unreachable:
-            self._tell("source_unreachable", message=unreachable.message)
+            self._miss_source(fault_of(unreachable))
             return
+        self._source_fault, self._source_tries = None, 0
+        self._found_nothing = not intent.plans and view.busy == 0
         self._doc = intent.document
         if intent.plans:
             self._memory.add_plans(intent.plans)
             for plan in intent.plans:
                 self._tell_range("batch_planned", plan.range)
+
+    def _miss_source(self, fault: Fault) -> None:
+        """The source does not answer: ask again later, in a run of `--once` only so often."""
+        self._source_fault = fault
+        self._source_tries += 1
+        self._tell("source_unreachable", code=fault.code, message=fault.message)
+        decision = decide_retry(self._spec.retry, self._source_tries, fault.severity, self._with.rng)
+        self._found_nothing = self._once and not isinstance(decision, RetryIn)
+        wait_us = decision.wait_us if isinstance(decision, RetryIn) else self._spec.retry.max_us
+        if not self._found_nothing:
+            self._with.clock.wait(self._stop, min(wait_us, 1_000_000) / 1_000_000)
 
     def _workload(self) -> work.Workload:
         active = {
@@ -348,6 +408,7 @@ class PipelineRun:
             delivered={name: sink.delivered for name, sink in active.items()},
             starts={name: sink.start for name, sink in active.items()},
             running=RangeSet(self._running),
+            taken=self._doc.taken | Range(0, self._doc.marks.end or 0),
             tries=self._tries,
         )
 
@@ -374,7 +435,7 @@ class PipelineRun:
 
     def _is_done(self) -> bool:
         """Whether a run of `--once` has nothing more to do: no work, no budget left, one catch-up round made."""
-        if self._running or not self._planner.is_exhausted:
+        if self._running or not self._found_nothing:
             return False
         if self._tries.next_at_us is not None:
             # Nothing to do but wait for the next try: without a busy loop.
@@ -416,7 +477,7 @@ class PipelineRun:
         self._publish(force=True)
         self._retain()
         phase, reason = self._verdict()
-        self._doc = replace(self._doc, phase=phase, reason=reason)
+        self._doc = replace(self._doc, phase=phase, reason=reason, updated_us=self._now_us())
         self._memory.forget(side=tuple(self._bench.side))
         self._save()
         self._tell("pipeline_finished", phase=phase.value, reason=reason)
@@ -434,6 +495,8 @@ class PipelineRun:
             first, last = one.range.inclusive
             numbers = f"checkpoint {first}" if first == last else f"checkpoints {first} to {last}"
             return Phase.FAILED, f"{numbers} failed{where}: {one.message}"
+        if self._source_fault is not None and not self._stop.is_set():
+            return Phase.FAILED, self._source_fault.message
         main = self._publish_faults.get(self._spec.main_sink.name)
         if main is not None:
             return Phase.FAILED, f"sink {main.sink} could not be published: {main.message}"

@@ -92,13 +92,14 @@ class Workload:
     """All that decides what is due: the open batches, what each sink has, what runs, what failed.
 
     `delivered` has the sinks that still want rows, each with what it has; `starts` the first number
-    each of them takes.
+    each of them takes; `taken` the numbers whose rows were counted: a piece is counted whole or not.
     """
 
     batches: Sequence[Range]
     delivered: Mapping[str, RangeSet]
     starts: Mapping[str, int] = field(default_factory=dict)
     running: RangeSet = field(default_factory=RangeSet)
+    taken: RangeSet = field(default_factory=RangeSet)
     tries: Tries = field(default_factory=Tries)
 
 
@@ -124,6 +125,7 @@ def pieces(load: Workload, batch: Range) -> list[Piece]:
     if not any(missing.values()):
         return []
     edges = {batch.lo, batch.hi, *(cut for cut in load.tries.cuts if batch.lo < cut < batch.hi)}
+    edges |= {edge for span in load.taken & batch for edge in (span.lo, span.hi)}
     for gaps in missing.values():
         edges |= {edge for gap in gaps for edge in (gap.lo, gap.hi)}
     ordered = sorted(edges)

@@ -232,7 +232,7 @@ def put(storage: Storage, before: Manifest | None, after: Manifest, *, where: st
             won = True
         won = won or _is_ours(storage, after, where=where)
         if won:
-            storage.sync([path])
+            storage.sync([path], new_folders=version == 0)
     return after if won else None
 
 
@@ -240,7 +240,7 @@ def forget(storage: Storage, head: Manifest, *, now_us: int, where: str) -> int:
     """Delete the entries that no reader needs any more; how many went."""
     old = [
         stored.path
-        for stored in storage.list(FOLDER)
+        for stored in storage.walk(FOLDER)
         if (version := _version_of(stored.name)) is not None
         and version < head.base
         and stored.modified_us < now_us - KEPT_US
@@ -268,7 +268,7 @@ def _with_batches(storage: Storage, head: Manifest, *, where: str) -> Manifest:
 
 
 def _versions(storage: Storage) -> list[int]:
-    found = (_version_of(stored.name) for stored in storage.list(FOLDER))
+    found = (_version_of(stored.name) for stored in storage.walk(FOLDER))
     return sorted(version for version in found if version is not None)
 
 

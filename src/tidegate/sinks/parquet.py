@@ -106,9 +106,10 @@ class ParquetSink(Sink):
             self._check_folder()
             with effects.effect(effects.PARQUET_STAGE, sink=self.spec.name, folder=folder):
                 self._write(df, folder)
-                stored = [one for one in self._storage.list(folder) if _is_data(one)]
-                self._storage.sync(one.path for one in stored)
-            files = tuple(file for one in stored if (file := self._measured(one, delivery.range)).rows)
+                stored = [one for one in self._storage.walk(folder) if _is_data(one)]
+                self._storage.sync((one.path for one in stored), new_folders=True)
+            measured = [self._measured(one, delivery.range) for one in stored]
+        files = tuple(file for file in measured if file.rows)
         return Receipt(sink=self.spec.name, delivery=delivery, rows=sum(file.rows for file in files), files=files)
 
     def publish(self, receipts: Sequence[Receipt], publication: Publication) -> SinkState:
@@ -274,7 +275,9 @@ class ParquetSink(Sink):
 
     def _write(self, df: DataFrame, folder: str) -> None:
         try:
-            df.write.parquet(self._storage.at(folder))
+            # The marker of success says nothing here: the receipt names every file.
+            writer = df.write.mode("errorifexists").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+            writer.parquet(self._storage.at(folder))
         except Exception:
             # Hadoop names a file in the way in many words; looking is surer than reading them.
             self._check_folder()
@@ -296,7 +299,7 @@ class ParquetSink(Sink):
         folders, _ = self._storage.children()
         for folder in folders:
             if folder.startswith("epoch="):
-                for stored in self._storage.list(folder.rstrip("/")):
+                for stored in self._storage.walk(folder.rstrip("/")):
                     place = _Place.of_path(stored.path)
                     if place is not None:
                         yield stored, place
@@ -309,7 +312,7 @@ class ParquetSink(Sink):
             folders.update(_folders_of(stored.path))
         if folders:
             with effects.effect(effects.PARQUET_DELETE, sink=self.spec.name, path=None):
-                self._storage.drop_empty(sorted(folders, key=len, reverse=True))
+                self._storage.drop_empty(folders)
 
     def _now_us(self) -> int:
         return to_micros(self._clock.now())

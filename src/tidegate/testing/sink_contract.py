@@ -68,9 +68,13 @@ class SinkContract(ABC):
 
     def deliver(self, sink: Sink, first: int, last: int, *, token: int = 1, attempt: int = 0) -> Receipt:
         """Deliver the checkpoints from first to last, inclusive."""
+        delivery = self.delivery(first, last, token=token, attempt=attempt)
+        return sink.deliver(self.frame(rows_of(*delivery.range)), delivery)
+
+    def delivery(self, first: int, last: int, *, token: int = 1, attempt: int = 0) -> Delivery:
+        """One try for the checkpoints from first to last, inclusive."""
         batch = Range.of_inclusive(first, last)
-        delivery = Delivery(owner=self.owner_of(token), range=batch, attempt=attempt)
-        return sink.deliver(self.frame(rows_of(*batch)), delivery)
+        return Delivery(owner=self.owner_of(token), range=batch, attempt=attempt)
 
     def publication(self, end: int) -> Publication:
         return Publication(end=end, vector=Vector({"orders": Watermark.of_integer(end - 1)}))

@@ -96,7 +96,7 @@ class RecordingSink(Sink):
     def deliver(self, df: DataFrame, delivery: Delivery) -> Receipt:
         with self._asked("deliver", delivery):
             pass
-        rows = [row if isinstance(row, Mapping) else row.asDict() for row in df.collect()]
+        rows: list[Row] = [row if isinstance(row, Mapping) else row.asDict() for row in df.collect()]
         with self.place.lock:
             if delivery in self.place.deliveries:
                 raise errors.SinkRejected(sink=self.spec.name, what=f"{delivery} was delivered before")
@@ -161,7 +161,8 @@ class RecordingSink(Sink):
             if reader_lo is None:
                 return Deleted(end=None)
             below = min(below, reader_lo)
-            gone, kept = [], []
+            gone: list[Delivery] = []
+            kept: list[Delivery] = []
             for delivery, held in self.place.deliveries.items():
                 if held.given_up is not None and delivery.range.hi <= below:
                     is_pinned = pinned_version is not None and pinned_version < held.given_up

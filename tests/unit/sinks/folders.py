@@ -22,6 +22,12 @@ class FolderFrame:
     def write(self) -> FolderFrame:
         return self
 
+    def mode(self, mode: str) -> FolderFrame:
+        return self
+
+    def option(self, name: str, value: str) -> FolderFrame:
+        return self
+
     def parquet(self, folder: str) -> None:
         """Two parts, the second often empty; a folder that is there already is refused."""
         place = Path(folder)

@@ -183,11 +183,15 @@ class TableShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A whole commit: its version, the files that came, the paths that went, and the shape where it changed."""
+    """A whole commit: its version, the files that came, those that went, and the shape where it changed.
+
+    `removed_bytes` are the sizes of `removed`, one by one.
+    """
 
     version: Version
     added: tuple[DataFile, ...] = ()
     removed: tuple[str, ...] = ()
+    removed_bytes: tuple[int, ...] = ()
     shape: TableShape | None = None
 
 
@@ -249,16 +253,22 @@ def decode(body: bytes, version: int, *, table: str) -> Entry:
     """The whole entry. Raises `LakeCorrupt` when it does not parse or lines are missing."""
     version_read = decode_version(body, version, table=table)
     added: list[DataFile] = []
-    removed: list[str] = []
+    removed: list[dict[str, Any]] = []
     shape: TableShape | None = None
     for line in body.splitlines():
         if line.startswith(b'{"add"'):
             added.append(file_of(json.loads(line)["add"]))
         elif line.startswith(b'{"remove"'):
-            removed.append(unquote(json.loads(line)["remove"]["path"]))
+            removed.append(json.loads(line)["remove"])
         elif line.startswith(b'{"metaData"'):
             shape = shape_of(json.loads(line)["metaData"])
-    return Entry(version=version_read, added=tuple(added), removed=tuple(removed), shape=shape)
+    return Entry(
+        version=version_read,
+        added=tuple(added),
+        removed=tuple(unquote(one["path"]) for one in removed),
+        removed_bytes=tuple(one.get("size") or 0 for one in removed),
+        shape=shape,
+    )
 
 
 def decode_version(body: bytes, version: int, *, table: str) -> Version:

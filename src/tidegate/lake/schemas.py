@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tidegate import errors
+from tidegate.lake.log import TableShape
 
 #: Types whose statistics every reader understands, and that no value of can poison.
 STATISTICS: Final = frozenset({"byte", "short", "integer", "long", "string", "date", "timestamp"})
 
 _ATOMS: Final = STATISTICS | {"boolean", "float", "double", "binary"}
+_STATS_COLUMNS: Final = "delta.dataSkippingStatsColumns"
 _FORBIDDEN_IN_NAMES: Final = frozenset(" ,;{}()\n\t=")
 
 
@@ -68,6 +71,25 @@ def with_statistics(schema: str, wanted: Iterable[str]) -> tuple[str, ...]:
     """Those of the wanted columns that exist and whose statistics no reader stumbles over."""
     known = columns(schema)
     return tuple(name for name in wanted if isinstance(known.get(name), str) and known[name] in STATISTICS)
+
+
+def new_shape(schema: str, stats_columns: Iterable[str], *, created_us: int) -> TableShape:
+    """The shape of a new table with these columns.
+
+    Its statistics are limited to exactly those that files get (a reader that finds some, and not
+    those of its filter, drops rows), and others keep their hands off its log.
+    """
+    wanted = with_statistics(schema, stats_columns)
+    configuration = {"delta.enableExpiredLogCleanup": "false"}
+    configuration |= {_STATS_COLUMNS: ",".join(wanted)} if wanted else {"delta.dataSkippingNumIndexedCols": "0"}
+    return TableShape(
+        table_id=str(uuid.uuid4()), schema_json=schema, configuration=configuration, created_ms=created_us // 1000
+    )
+
+
+def statistics_of(shape: TableShape) -> tuple[str, ...]:
+    """The columns whose statistics the files of a table have."""
+    return tuple(filter(None, shape.configuration.get(_STATS_COLUMNS, "").split(",")))
 
 
 def type_name(type_: Any) -> str:

@@ -243,19 +243,17 @@ class LakeTable:
             self._put(number, log.encode(stamped, number, added=arrived, removed=sizes, shape=shape), stamped)
             version = self._remember(Version(version=number, at_us=stamped.at_us, metadata=stamped))
             self._head = version
-            paths = tuple(file.path for file in gone)
-            self._follow(Entry(version=version, added=arrived, removed=paths, shape=shape))
+            paths, bytes_ = tuple(path for path, _ in sizes), tuple(size for _, size in sizes)
+            self._follow(Entry(version=version, added=arrived, removed=paths, removed_bytes=bytes_, shape=shape))
         self._checkpoint_if_due(version)
         return version
 
-    def delete_files(self, paths: Iterable[str]) -> int:
-        """Delete files by name, and tell how many were there. Those of the newest version are never deleted."""
+    def delete_files(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Delete files by name, and tell which were there. Those of the newest version are never deleted."""
         with self._lock:
-            chosen = [path for path in paths if path not in self._at(None).files]
-        deleted = 0
-        for path in chosen:
-            with effects.effect(effects.LAKE_DELETE, table=self.name, path=path):
-                deleted += self.storage.delete(path)
+            active = self._at(None).files
+            chosen = [path for path in paths if path not in active]
+        deleted = tuple(path for path in chosen if self._delete(path))
         self.storage.drop_empty({folder for path in chosen for folder in attempts.folders_of(path)})
         return deleted
 
@@ -268,7 +266,7 @@ class LakeTable:
         for folder in self._forgotten(frozenset(keep), below_token):
             stored = self.storage.walk(folder)
             if all(one.modified_us < older_than_us for one in stored):
-                deleted += self.delete_files(one.path for one in stored if not one.name.startswith("."))
+                deleted += len(self.delete_files(one.path for one in stored if not one.name.startswith(".")))
                 self.delete_files(one.path for one in self.storage.walk(folder))
         return deleted
 
@@ -494,6 +492,10 @@ class LakeTable:
         if found.metadata.token > ours.token:
             return errors.StaleWriter(name=self.name, current=found.metadata.token, held=ours.token)
         return errors.LakeConflict(table=self.name, version=found.version)
+
+    def _delete(self, path: str) -> bool:
+        with effects.effect(effects.LAKE_DELETE, table=self.name, path=path):
+            return self.storage.delete(path)
 
     def _follow(self, entry: Entry) -> None:
         if self._contents is not None and self._contents.version == entry.version.version - 1:

@@ -98,7 +98,8 @@ class SourceRows:
     `good()` before the transform. `part` is an index into `Source.parts()`, null when there is
     only one. `event_time` is microseconds since 1970 in UTC (BIGINT, null where the row has none);
     `number` is the checkpoint (BIGINT); `dead` is true for a row that did not decode, and
-    null when this source has no such rows.
+    null when this source has no such rows. `known_rows` is how many rows there are, dead ones
+    among them, where that is known without reading them.
     """
 
     df: DataFrame
@@ -107,6 +108,7 @@ class SourceRows:
     part: Column | None = None
     number: Column | None = None
     dead: Column | None = None
+    known_rows: int | None = None
 
     def good(self) -> DataFrame:
         """The rows that decoded, with the declared columns only."""
@@ -175,6 +177,10 @@ class NumberingSource(Source):
     @abstractmethod
     def last(self) -> int | None:
         """The last number there will ever be, inclusive; None when there is no end."""
+
+    def starts_at(self, first: int) -> None:
+        """Told once the first number is frozen, so that `below_first` counts below it."""
+        return None
 
     @abstractmethod
     def discover(self, window: Range) -> Available:

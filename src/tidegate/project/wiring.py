@@ -54,12 +54,12 @@ def lake_name(spec: ProjectSpec, name: str) -> str:
     pipeline = spec.pipelines.get(name)
     if pipeline is not None and isinstance(pipeline.main_sink, DeltaSinkSpec):
         return pipeline.main_sink.table
-    known = {*spec.lake_owners(), *spec.externals}
-    if name in known:
+    if name in spec.lake_owners() or name in spec.externals:
         return name
     if pipeline is not None:
         what = f"pipelines.{name} has no sink of type delta, so there is no lake table of it"
         raise errors.ConfigError(where=pipeline.where, what=what)
+    known = {*spec.lake_owners(), *spec.externals, *spec.pipelines}
     raise errors.ConfigError(where=places.FILE, what=f"there is no lake table {name}{did_you_mean(name, known)}")
 
 
@@ -73,7 +73,8 @@ def open_source(spec: ProjectSpec, source: SourceSpec, store: Store, clock: Cloc
 
 def open_sinks(spec: ProjectSpec, pipeline: PipelineSpec, clock: Clock | None = None) -> dict[str, Sink]:
     """The pipeline's sinks by name, in their order. None is taken over yet: that is `Sink.open`."""
-    return {sink.name: open_sink(spec, sink, clock) for sink in pipeline.sinks}
+    statistics = _statistics(spec, pipeline)
+    return {sink.name: open_sink(spec, sink, clock, statistics=statistics) for sink in pipeline.sinks}
 
 
 def open_side_sinks(spec: ProjectSpec, pipeline: PipelineSpec, clock: Clock | None = None) -> dict[str, Sink]:
@@ -81,14 +82,22 @@ def open_side_sinks(spec: ProjectSpec, pipeline: PipelineSpec, clock: Clock | No
     return {sink.name: open_sink(spec, sink, clock) for sink in side_sinks(pipeline)}
 
 
-def open_sink(spec: ProjectSpec, sink: SinkSpec, clock: Clock | None = None) -> Sink:
-    """One sink."""
+def open_sink(
+    spec: ProjectSpec, sink: SinkSpec, clock: Clock | None = None, *, statistics: tuple[str, ...] = ()
+) -> Sink:
+    """One sink. `statistics` are the columns by which readers of a lake table may pass over files."""
     match sink:
         case DeltaSinkSpec():
             from tidegate.sinks.delta import DeltaSink
 
-            return DeltaSink(sink, _table(spec, sink.table, clock))
+            return DeltaSink(sink, _table(spec, sink.table, clock), stats_columns=statistics, clock=clock)
         case ParquetSinkSpec():
             from tidegate.sinks.parquet import ParquetSink
 
-            return ParquetSink(sink, str(places.absolute(spec.root, sink.path)))
+            return ParquetSink(sink, str(places.absolute(spec.root, sink.path)), clock=clock)
+
+
+def _statistics(spec: ProjectSpec, pipeline: PipelineSpec) -> tuple[str, ...]:
+    """The column of the event time: what lies in a stretch of time is what readers look for."""
+    event_time = spec.sources[pipeline.source].event_time
+    return () if event_time is None else (event_time.column,)

@@ -16,7 +16,8 @@ TidegateError
 │   ├── WatermarkBackwards
 │   └── BelowReaderLo
 ├── NotComplete            TG-N…  exit 3  not there yet
-│   └── NotYetPublished
+│   ├── NotYetPublished
+│   └── GateClosed                 a table waits for its sources
 ├── LakeError              TG-K…  exit 1  a lake table's log or files
 │   ├── NotOurs
 │   ├── LakeCorrupt
@@ -31,6 +32,7 @@ TidegateError
 │   └── SinkRejected               permanent
 ├── TransformFailed        TG-P…  exit 1
 ├── RefreshFailed          TG-T…  exit 1
+│   └── InputGone                  a version that an advance speaks of was vacuumed away
 ├── WatermarkError         TG-W…  exit 2  wrong use of a watermark or tracker
 │   ├── UnknownPartition
 │   ├── SourceNotFound
@@ -197,6 +199,14 @@ class NotYetPublished(NotComplete):
     advice = "run it first: tidegate run --once; tidegate explain {name} tells what it waits for"
 
 
+class GateClosed(NotComplete):
+    """A table may not be refreshed now."""
+
+    code = "TG-N003"
+    text = "{table} was not refreshed: {reason}"
+    advice = "wait for it, or see tidegate explain {table}; tidegate refresh {table} --force does not wait"
+
+
 class LakeError(TidegateError):
     """A lake table cannot be read or written."""
 
@@ -292,6 +302,14 @@ class RefreshFailed(TidegateError):
 
     code = "TG-T001"
     text = "the refresh of {table} failed: {why}"
+
+
+class InputGone(RefreshFailed):
+    """The version of an external table that its watermark speaks of is not there any more."""
+
+    code = "TG-T002"
+    text = "the refresh of {table} failed: version {version} of {input}, which its watermark speaks of, is gone"
+    advice = "advance {input} again at a version that is there: tidegate advance {input} VALUE --version V"
 
 
 class WatermarkError(TidegateError):

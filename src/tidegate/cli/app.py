@@ -1,0 +1,158 @@
+"""The command line as a whole: its commands, its errors, its exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from tidegate import errors
+from tidegate.cli import commands, output
+from tidegate.cli.options import everywhere
+from tidegate.cli.output import Shell
+
+#: In the contract, and not built yet: absent from the help, and told in one line.
+NOT_BUILT: Final = {
+    "": ("plan", "serve", "doctor", "ledger", "dlq"),
+    "groups": ("create", "alter", "drop"),
+    "checkpoints": ("show", "diff", "pin", "skip", "rollback"),
+}
+INTERRUPTED: Final = 130
+# Typer's own UsageError, which it does not export: the base of every complaint about a command line.
+_UsageError: Final[Any] = typer.BadParameter.__mro__[1]
+
+
+class Commands(TyperGroup):
+    """A group of commands that knows the ones which are still to come."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0] if args else ""
+        place = "" if ctx.parent is None else str(ctx.info_name)
+        if name in NOT_BUILT.get(place, ()):
+            raise NotBuilt(command=f"{place} {name}".strip())
+        if name not in self.commands:
+            raise UnknownCommand(command=f"{place} {name}".strip(), near=_near(name, list(self.commands), place))
+        return super().resolve_command(ctx, args)
+
+
+class Misused(errors.ConfigError):
+    """The command line cannot be understood."""
+
+    code = "TG-C003"
+    text = "{what}"
+
+
+class UnknownCommand(Misused):
+    """There is no such command."""
+
+    text = "there is no command {command}{near}"
+    advice = "tidegate --help lists all commands"
+
+
+class NotBuilt(Misused):
+    """The command is part of the design, and of a later version."""
+
+    code = "TG-C004"
+    text = "tidegate {command} is not in this version of Tidegate yet"
+
+
+def _near(name: str, names: list[str], place: str) -> str:
+    from tidegate.project.problems import did_you_mean
+
+    return did_you_mean(name, [f"{place} {one}".strip() for one in names])
+
+
+def _group(name: str, help: str) -> typer.Typer:
+    return typer.Typer(name=name, cls=Commands, help=help, invoke_without_command=True)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from tidegate import __version__
+
+        sys.stdout.write(f"tidegate {__version__}\n")
+        raise typer.Exit
+
+
+_Version = Annotated[
+    bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.", show_default=False)
+]
+
+
+def _start(shell: Shell, version: _Version = False) -> None:
+    """Data pipelines on Spark that always know how complete their data is."""
+
+
+def build() -> typer.Typer:
+    """The application with all commands."""
+    app = typer.Typer(
+        name="tidegate",
+        cls=Commands,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"], "max_content_width": output.WIDTH},
+    )
+    app.callback()(everywhere(_start))
+    for command in commands.COMMANDS:
+        app.command(command.__name__.rstrip("_"))(everywhere(command))
+    for name, (default, others) in commands.GROUPS.items():
+        group = _group(name, default.__doc__ or "")
+        group.callback()(everywhere(default))
+        for command in others:
+            group.command(command.__name__.rpartition("_")[2])(everywhere(command))
+        app.add_typer(group)
+    return app
+
+
+def run(argv: list[str]) -> int:
+    """Carry out a command line and give its exit code."""
+    as_json, debug, no_color = ("--json" in argv), ("--debug" in argv), ("--no-color" in argv)
+    try:
+        code = build()(args=argv, prog_name="tidegate", standalone_mode=False)
+    except typer.Abort:
+        return INTERRUPTED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _close_quietly()
+        return 0
+    except Exception as exc:  # the edge: whatever it is, people get a line and an exit code
+        if debug:
+            raise
+        error = _told(exc)
+        output.report(error, as_json=as_json, no_color=no_color)
+        return error.exit_code
+    return code if isinstance(code, int) else 0
+
+
+def _told(exc: Exception) -> errors.TidegateError:
+    if isinstance(exc, errors.TidegateError):
+        return exc
+    if isinstance(exc, _UsageError):
+        return Misused(what=_one_line(exc.format_message()), hint=_usage_hint(exc))
+    what = f"{type(exc).__name__}: {_one_line(str(exc))}"
+    return Unexpected(what=what)
+
+
+class Unexpected(errors.TidegateError):
+    """Nobody thought of this."""
+
+    text = "unexpected {what}"
+    advice = "run it again with --debug to see where, and please report it"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _usage_hint(exc: Any) -> str:
+    context = getattr(exc, "ctx", None)
+    return f"{context.command_path} --help tells what it takes" if context is not None else "see tidegate --help"
+
+
+def _close_quietly() -> None:
+    # The reader of our output went away; Python would complain once more while it exits.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,71 @@
+"""The options that every command takes, before its name and after it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Final, get_type_hints
+
+import typer
+
+from tidegate.cli.output import Shell
+
+_PANEL: Final = "Everywhere"
+_CONTEXT: Final = "context"
+
+
+def _flag(*names: str, help: str) -> Any:
+    return Annotated[bool, typer.Option(*names, help=help, rich_help_panel=_PANEL, show_default=False)]
+
+
+OPTIONS: Final[dict[str, tuple[Any, object]]] = {
+    "project": (
+        Annotated[
+            Path | None,
+            typer.Option(
+                "--project",
+                metavar="DIR",
+                help="The project's folder; without it the nearest one upward that has a tidegate.yml.",
+                rich_help_panel=_PANEL,
+                show_default=False,
+            ),
+        ],
+        None,
+    ),
+    "as_json": (_flag("--json", help="One JSON document on standard output."), False),
+    "quiet": (_flag("--quiet", "-q", help="Only data and errors."), False),
+    "verbose": (_flag("--verbose", "-v", help="More of what is going on."), False),
+    "no_color": (_flag("--no-color", help="No colors."), False),
+    "debug": (_flag("--debug", help="Errors with their traceback."), False),
+}
+
+
+def merged(shell: Shell | None, given: dict[str, Any]) -> Shell:
+    """The shell with what was given added; an option that was not given changes nothing."""
+    return replace(shell or Shell(), **{name: value for name, value in given.items() if value})
+
+
+def everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A command of Typer from a function that takes the `Shell` first, and `context` last if it wants it."""
+    signature = inspect.signature(function)
+    hints = get_type_hints(function, include_extras=True)
+    own = [p.replace(annotation=hints[p.name]) for p in list(signature.parameters.values())[1:]]
+    wants_context = any(p.name == _CONTEXT for p in own)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [p.replace(kind=keyword) for p in own if p.name != _CONTEXT]
+    parameters.append(inspect.Parameter(_CONTEXT, keyword, annotation=typer.Context))
+    parameters += [inspect.Parameter(n, keyword, annotation=a, default=d) for n, (a, d) in OPTIONS.items()]
+
+    @functools.wraps(function)
+    def command(**given: Any) -> Any:
+        context = given[_CONTEXT] if wants_context else given.pop(_CONTEXT)
+        shell = merged(context.obj, {name: given.pop(name) for name in OPTIONS})
+        context.obj = shell
+        return function(shell, **given)
+
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # read by inspect
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    return command

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -149,6 +149,7 @@ class MarksMachine(RuleBasedStateMachine):
 
 
 TestMarksMachine = MarksMachine.TestCase
+TestMarksMachine.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 
 
 @given(st.integers(0, 40), st.integers(0, 20))

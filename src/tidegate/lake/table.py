@@ -254,7 +254,10 @@ class LakeTable:
             active = self._at(None).files
             chosen = [path for path in paths if path not in active]
         deleted = tuple(path for path in chosen if self._delete(path))
-        self.storage.drop_empty({folder for path in chosen for folder in attempts.folders_of(path)})
+        folders = {folder for path in chosen for folder in attempts.folders_of(path)}
+        if folders:
+            with effects.effect(effects.LAKE_DELETE, table=self.name, folders=len(folders)):
+                self.storage.drop_empty(folders)
         return deleted
 
     def sweep(self, keep: Collection[str], *, below_token: int, older_than_us: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -29,12 +30,13 @@ def test_the_seeds_own_example() -> None:
 def test_before_the_first_plan_nothing_is_known() -> None:
     """And nothing can move."""
     assert (Marks().readable, Marks().prunable, Marks().to_json()) == (Range(0, 0), Range(0, 0), {})
-    for move in (
+    moves: list[Callable[[], Marks]] = [
         lambda: Marks().advanced(3),
         lambda: Marks().pruned(3),
         lambda: Marks().raised(3, now_us=0, delay_us=0),
         lambda: Marks().backfilled(Range(0, 3)),
-    ):
+    ]
+    for move in moves:
         with pytest.raises(ValueError, match="without a first checkpoint"):
             move()
 

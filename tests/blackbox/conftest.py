@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,10 +11,10 @@ from tests.blackbox.harness import SPARK, Project
 
 
 @pytest.fixture
-def make_project(tmp_path: Path) -> Iterator[Callable[..., Project]]:
+def make_project(tmp_path: Path) -> Callable[..., Project]:
     """Makes projects in the test's own folder."""
 
     def make(yaml: str, name: str = "shop", *, spark: str = SPARK) -> Project:
         return Project(tmp_path / name, yaml, spark=spark)
 
-    yield make
+    return make

@@ -63,7 +63,9 @@ class Project:
         done = subprocess.run(self.command(*args), capture_output=True, text=True, timeout=timeout, check=False)
         result = Result(code=done.returncode, out=done.stdout, err=done.stderr)
         if expect is not None:
-            assert result.code == expect, f"tidegate {' '.join(args)} ended with {result.code}\n{result.out}\n{result.err}"
+            assert result.code == expect, (
+                f"tidegate {' '.join(args)} ended with {result.code}\n{result.out}\n{result.err}"
+            )
         return result
 
     def start(self, *args: str) -> subprocess.Popen[str]:

@@ -62,15 +62,17 @@ LAKE = "{name: lake, type: delta, table: events}"
 
 def test_all_waits_for_the_sink_that_is_down(make_project: Callable[..., Project]) -> None:
     """`all`: nothing is committed while one sink is down, and everything is once it is back; nothing is lost."""
-    project = project_with(
-        make_project, "all", LAKE, "{name: files, type: parquet, path: out/files, required: false}"
-    )
+    project = project_with(make_project, "all", LAKE, "{name: files, type: parquet, path: out/files, required: false}")
     drop(project, 0, 1)
     take_down(project.root / "out" / "files")
     failed = project.tg("run", "--once", expect=1)
     assert "files" in failed.out + failed.err
     events = project.pipeline("events")
-    assert (events["state"], events["checkpoint_hi_inclusive"], events["published_hi_inclusive"]) == ("failed", None, None)
+    assert (events["state"], events["checkpoint_hi_inclusive"], events["published_hi_inclusive"]) == (
+        "failed",
+        None,
+        None,
+    )
     assert events["gaps"] == [[0, 1]]
     project.tg("read", "events", expect=3)
 

@@ -6,7 +6,6 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any, Final, get_type_hints
 
 import typer
@@ -24,7 +23,7 @@ def _flag(*names: str, help: str) -> Any:
 OPTIONS: Final[dict[str, tuple[Any, object]]] = {
     "project": (
         Annotated[
-            Path | None,
+            str | None,
             typer.Option(
                 "--project",
                 metavar="DIR",
@@ -69,3 +68,27 @@ def everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # read by inspect
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command
+
+
+def unburdened(command: Any) -> None:
+    """Let the parameters of a command take plain text without what Typer loads to convert it.
+
+    Typer 0.29 hands every value to pydantic, which takes longer to load than all of `tidegate status`.
+    Where Typer does it in another way, this does nothing.
+    """
+    for param in getattr(command, "params", ()):
+        convert = getattr(param, "get_runtime_param", None)
+        if convert is not None:
+            param.get_runtime_param = functools.partial(_Text, convert)
+
+
+class _Text:
+    """Converts nothing where there is nothing to convert, and leaves the rest to Typer."""
+
+    def __init__(self, convert: Callable[[], Any]) -> None:
+        self._convert = convert
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        is_one = not param.multiple and param.nargs == 1
+        is_text = isinstance(value, str) and param.type_descriptor.annotation is str
+        return value if is_one and (value is None or is_text) else self._convert().coerce(value, param=param, ctx=ctx)

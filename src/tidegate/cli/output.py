@@ -6,7 +6,6 @@ import json
 import sys
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
@@ -21,7 +20,7 @@ WIDTH = 100
 class Shell:
     """How a command was asked to behave, and how it speaks."""
 
-    project: Path | None = None
+    project: str | None = None
     as_json: bool = False
     quiet: bool = False
     verbose: bool = False

@@ -36,7 +36,9 @@ def _sections(section: Section) -> Iterator[Section]:
 
 def _table(section: Section) -> str:
     rows = (f"| `{key.name}` | {_holds(key.kind)} | {_otherwise(key)} | {_cell(key.doc)} |" for key in section.keys)
-    return "\n".join([f"## {section.title}", "", "| key | is | without it | what it means |", "|---|---|---|---|", *rows, ""])
+    return "\n".join(
+        [f"## {section.title}", "", "| key | is | without it | what it means |", "|---|---|---|---|", *rows, ""]
+    )
 
 
 def _holds(kind: Kind) -> str:

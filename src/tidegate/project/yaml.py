@@ -76,7 +76,7 @@ def parse(text: str, variables: Mapping[str, str], problems: Problems) -> Node |
         )
         return None
     except yaml.YAMLError as broken:
-        problems.add(None, f"this is not YAML: {broken}")
+        problems.add(None, f"this is not YAML: {' '.join(str(broken).split())}")
         return None
     return None if root is None else _Converter(variables, problems).node(root)
 

@@ -71,10 +71,7 @@ class PathPattern:
 
     def expression(self, reported: Column) -> Column:
         """The number in a path as Spark reports it."""
-        before, after = (
-            re.escape(spark_files.reported_path(f"./{text}").removeprefix("./"))
-            for text in (self.before, self.after + self.below)
-        )
+        before, after = (re.escape(spark_files.reported_path(t)) for t in (self.before, self.after + self.below))
         return F.regexp_extract(reported, f"/{before}([0-9]+){after}$", 1)
 
 

@@ -26,7 +26,7 @@ OWN_OPTIONS = frozenset(
     for name in (
         "mode", "columnNameOfCorruptRecord", "inferSchema", "enforceSchema", "mergeSchema", "primitivesAsString",
         "pathGlobFilter", "recursiveFileLookup", "modifiedBefore", "modifiedAfter", "ignoreMissingFiles",
-        "ignoreCorruptFiles", "basePath", "path", "globPaths", "singleVariantColumn", "samplingRatio", "wholetext",
+        "ignoreCorruptFiles", "basePath", "path", "__globPaths__", "singleVariantColumn", "samplingRatio", "wholetext",
     )
 )  # fmt: skip
 
@@ -67,12 +67,13 @@ def read(
 def _read_set(
     spark: SparkSession, files: FileSet, columns: StructType, format: str, options: Mapping[str, str]
 ) -> DataFrame:
-    reader = spark.read.format(format).options(**options).option("globPaths", "false")
+    reader = spark.read.format(format).options(**options).option("__globPaths__", "false")
     if format in _HAS_LINES:
         reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
     frame = reader.schema(_read_schema(files.schema, format)).load(list(files.paths))
     kept = [F.col(quoted(field.name)) for field in _read_schema(columns, format)]
-    return frame.select(*kept, frame.metadataColumn("_metadata").getField("file_path").alias(PATH))
+    path = frame.metadataColumn("_metadata").getField("file_path")
+    return frame.select(*kept, F.regexp_replace(path, "^file:/+", "/").alias(PATH))
 
 
 def _read_schema(columns: StructType, format: str) -> StructType:
@@ -108,9 +109,8 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def reported_path(path: str | Path) -> str:
-    """The text that `PATH` has for the absolute path of a local file, or the end of it for the end of a path."""
-    text = "".join(letter if ord(letter) > 127 else quote(letter, safe=_URI_SAFE) for letter in str(path))
-    return f"file://{text}" if text.startswith("/") else text
+    """The text that `PATH` has for the path of a local file, or for a piece of it."""
+    return "".join(letter if ord(letter) > 127 else quote(letter, safe=_URI_SAFE) for letter in str(path))
 
 
 def quoted(name: str) -> str:

@@ -35,6 +35,8 @@ ALLOWED: Final = (
     "*/__pycache__/*",
     "*/.tidegate/cache",
     "*/.tidegate/cache/*",
+    "*/.tidegate/warehouse",
+    "*/.tidegate/warehouse/*",
     "*/spark-warehouse",
     "*/spark-warehouse/*",
     "*/metastore_db",

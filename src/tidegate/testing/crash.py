@@ -183,14 +183,13 @@ def _noting(path: str) -> Callable[[str], None]:
     return lambda line: (os.write(handle, line.encode()), None)[1]
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> int:
     """Run `tidegate` with these arguments in this process, the points of the environment installed."""
     install()
     from tidegate import cli  # noqa: PLC0415 - the points must be in place before anything runs
 
-    sys.argv = ["tidegate", *arguments]
-    cli.main()
+    return cli.main(arguments)
 
 
 if __name__ == "__main__":
-    main(sys.argv[2:] if sys.argv[1:2] == ["--"] else sys.argv[1:])
+    sys.exit(main(sys.argv[2:] if sys.argv[1:2] == ["--"] else sys.argv[1:]))

@@ -235,9 +235,7 @@ def _since(facts: PipelineFacts, state: State) -> datetime | None:
     return _moment(document.updated_us or None) if state in (State.FAILED, State.IDLE) else None
 
 
-def _problems(
-    facts: PipelineFacts, document: PipelineDocument, state: State, gaps: RangeSet, now_us: int
-) -> list[str]:
+def _problems(facts: PipelineFacts, document: PipelineDocument, state: State, gaps: RangeSet, now_us: int) -> list[str]:
     """What makes the pipeline unhealthy, each as a sentence."""
     name = facts.spec.name
     found = []

@@ -38,8 +38,13 @@ from tidegate.project.model import ProjectSpec
 from tidegate.project.problems import did_you_mean
 from tidegate.sources import advances
 from tidegate.sources.specs import ExternalSpec, SourceSpec, WatermarkKind
+from tidegate.tables import documents as table_documents
+from tidegate.views import groups as group_views
 from tidegate.views import pipelines as pipeline_views
+from tidegate.views import sources as source_views
+from tidegate.views import tables as table_views
 from tidegate.views.pipelines import PipelineFacts
+from tidegate.views.sources import SourceFacts
 from tidegate.views.values import (
     Explanation,
     GroupStatus,
@@ -150,15 +155,17 @@ class Service:
         """Where everything stands at this moment."""
         at = self.store.now()
         now_us = to_micros(at)
-        facts = self._pipeline_facts()
+        facts = {name: self._facts_of(name) for name in self.spec.pipelines}
         pipelines = {name: pipeline_views.pipeline_status(one, now_us) for name, one in facts.items()}
-        sources, groups, tables = self._around(pipelines, facts, now_us)
-        problems = tuple(
-            problem
-            for found in (pipelines, tables, sources)
-            for one in found.values()
-            for problem in one.problems  # type: ignore[attr-defined]  # the three kinds all have problems
-        )
+        sources = self._sources(pipelines, facts, now_us)
+        tables = self._tables()
+        groups = {
+            name: group_views.group_status(group, sources, tables.values(), now_us)
+            for name, group in self.spec.groups.items()
+        }
+        problems = [problem for pipeline in pipelines.values() for problem in pipeline.problems]
+        problems += [problem for table in tables.values() for problem in table.problems]
+        problems += [problem for source in sources.values() for problem in source.problems]
         return Status(
             project=self.spec.name,
             at=at,
@@ -167,7 +174,7 @@ class Service:
             sources=sources,
             groups=groups,
             tables=tables,
-            problems=problems,
+            problems=tuple(problems),
         )
 
     def tables(self) -> Mapping[str, TableStatus]:
@@ -180,9 +187,21 @@ class Service:
 
     def explain(self, name: str) -> Explanation:
         """Why something stands where it stands, and what would move it."""
+        from tidegate.views import explanations
+
         named = self.named(name)
-        status = self.status()
-        raise NotImplementedError(named, status)
+        scene = explanations.Scene(
+            status=self.status(), groups=self.spec.groups, documents=table_documents.read_all(self.store)
+        )
+        match named.kind:
+            case "table":
+                return explanations.explain_table(scene, scene.status.tables[named.name])
+            case "pipeline":
+                return explanations.explain_pipeline(scene, scene.status.pipelines[named.name])
+            case "source":
+                return explanations.explain_source(scene, scene.status.sources[named.name])
+            case _:
+                return explanations.explain_group(scene, scene.status.groups[named.name])
 
     def checkpoints(self, pipeline: str) -> list[CheckpointRange]:
         """The checkpoints of a pipeline as ranges that stand alike, ascending."""
@@ -254,7 +273,9 @@ class Service:
         named = self.named(name)
         match named.kind:
             case "table":
-                found = outputs.of_lake(self.spec, named.name, version=as_of)
+                known = table_documents.read(self.store, named.name)
+                lowest = 0 if known is None else known.readable_from
+                found = outputs.of_lake(self.spec, named.name, version=as_of, readable_from=lowest)
                 roots: Sequence[str] = sorted({*self._roots(named.name), *found.vector})
             case "pipeline":
                 found = outputs.of_pipeline(self.spec, named.name)
@@ -457,8 +478,45 @@ class Service:
 
         return outputs.external_version(self.spec, spec, version)
 
-    def _pipeline_facts(self) -> dict[str, PipelineFacts]:
-        return {name: self._facts_of(name) for name in self.spec.pipelines}
+    def _sources(
+        self, pipelines: Mapping[str, PipelineStatus], facts: Mapping[str, PipelineFacts], now_us: int
+    ) -> dict[str, SourceStatus]:
+        groups = tuple(self.spec.groups.values())
+        return {
+            name: source_views.source_status(self._source_facts(spec, pipelines, facts), groups, now_us)
+            for name, spec in self.spec.sources.items()
+        }
+
+    def _source_facts(
+        self, spec: SourceSpec, pipelines: Mapping[str, PipelineStatus], facts: Mapping[str, PipelineFacts]
+    ) -> SourceFacts:
+        document = advances.read(self.store, spec.name) if spec.watermark.is_advanced else None
+        readers = tuple(one.name for one in self.spec.readers_of(spec.name))
+        updated = [state.updated_us for name in readers if (state := facts[name].document) is not None]
+        heard = None if document is None else document.heard_at_us
+        return SourceFacts(
+            spec=spec,
+            document=document,
+            pipelines=tuple(pipelines[name] for name in readers),
+            heard_us=heard if spec.watermark.is_advanced else max(updated, default=None),
+        )
+
+    def _tables(self) -> dict[str, TableStatus]:
+        from tidegate.project import wiring
+
+        if not self.spec.tables:
+            return {}
+        from tidegate.tables.facts import gather
+
+        found = gather(self.spec, self.store, wiring.lake(self.spec, self.clock))
+        return {name: table_views.table_status(facts) for name, facts in found.items()}
+
+    def _roots(self, table: str) -> frozenset[str]:
+        """The sources that everything in a table stems from."""
+        from tidegate.tables.facts import known_graph
+
+        known = table_documents.read_all(self.store)
+        return known_graph(self.spec, known).nodes[table].roots
 
     def _facts_of(self, name: str) -> PipelineFacts:
         # Plans are listed before the state is read: a plan that is published in between is then below the

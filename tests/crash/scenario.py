@@ -172,7 +172,7 @@ class Scenario:
         manifest = parquet.read_manifest(str(self.files))
         if manifest is None or not manifest.files:
             return []
-        ids: list[int] = parquet.to_arrow(str(self.files), manifest, columns=["id"]).column("id").to_pylist()
+        ids: list[int] = parquet.to_arrow(str(self.files), manifest.files, columns=["id"]).column("id").to_pylist()
         return ids
 
     def problems(self) -> list[str]:

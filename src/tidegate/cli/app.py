@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from tidegate import errors
 from tidegate.cli import commands, output
-from tidegate.cli.options import everywhere
+from tidegate.cli.options import everywhere, unburdened
 from tidegate.cli.output import Shell
 
 #: In the contract, and not built yet: absent from the help, and told in one line.
@@ -86,8 +86,8 @@ def _start(shell: Shell, version: _Version = False) -> None:
     """Data pipelines on Spark that always know how complete their data is."""
 
 
-def build() -> typer.Typer:
-    """The application with all commands."""
+def build() -> Any:
+    """The application with all commands, as what carries out a command line."""
     app = typer.Typer(
         name="tidegate",
         cls=Commands,
@@ -104,7 +104,9 @@ def build() -> typer.Typer:
         for command in others:
             group.command(command.__name__.rpartition("_")[2])(everywhere(command))
         app.add_typer(group)
-    return app
+    built = typer.main.get_command(app)
+    unburdened(built)
+    return built
 
 
 def run(argv: list[str]) -> int:

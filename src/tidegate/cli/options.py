@@ -71,15 +71,17 @@ def everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def unburdened(command: Any) -> None:
-    """Let the parameters of a command take plain text without what Typer loads to convert it.
+    """Let the parameters of a command, and of those below it, take text without what Typer loads to convert it.
 
-    Typer 0.29 hands every value to pydantic, which takes longer to load than all of `tidegate status`.
-    Where Typer does it in another way, this does nothing.
+    Typer 0.29 hands every value to pydantic, which takes longer to load than all of `tidegate status`,
+    and whose complaints do not show what was typed. Where Typer does it in another way, this does nothing.
     """
     for param in getattr(command, "params", ()):
         convert = getattr(param, "get_runtime_param", None)
         if convert is not None:
             param.get_runtime_param = functools.partial(_Text, convert)
+    for below in getattr(command, "commands", {}).values():
+        unburdened(below)
 
 
 class _Text:
@@ -91,4 +93,10 @@ class _Text:
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         is_one = not param.multiple and param.nargs == 1
         is_text = isinstance(value, str) and param.type_descriptor.annotation is str
-        return value if is_one and (value is None or is_text) else self._convert().coerce(value, param=param, ctx=ctx)
+        if is_one and (value is None or is_text):
+            return value
+        try:
+            return self._convert().coerce(value, param=param, ctx=ctx)
+        except typer.BadParameter as wrong:
+            wrong.message = f"{value!r}: {wrong.message}"
+            raise

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegate import effects, errors
 from tidegate.lake.log import DataFile, Kind
+from tidegate.lake.storage import Storage
 from tidegate.progress.watermarks import Vector, Watermark
 from tidegate.project import places, wiring
 from tidegate.project.model import ProjectSpec
@@ -231,21 +232,42 @@ def _head_of(spec: ProjectSpec, source: str) -> int:
 
 def to_arrow(output: Output, *, limit: int | None = None) -> pa.Table:
     """The rows, read without Spark; at most `limit` of them."""
-    if output.layout is Layout.EXTERNAL:
-        from deltalake import DeltaTable  # noqa: PLC0415  heavy
+    match output.layout:
+        case Layout.EXTERNAL:
+            from deltalake import DeltaTable  # noqa: PLC0415  heavy
 
-        rows = DeltaTable(output.url, version=output.version).to_pyarrow_dataset()
-        return rows.to_table() if limit is None else rows.head(limit)
-    from tidegate.lake import reading  # noqa: PLC0415  PyArrow
+            rows = DeltaTable(output.url, version=output.version).to_pyarrow_dataset()
+            return rows.to_table() if limit is None else rows.head(limit)
+        case Layout.PARQUET:
+            from tidegate.sinks import parquet  # noqa: PLC0415  PyArrow
 
-    return reading.to_arrow(output.url, output.files, schema=output.schema, limit=limit)
+            return parquet.to_arrow(output.url, output.files, limit=limit)
+        case Layout.LAKE:
+            from tidegate.lake import reading  # noqa: PLC0415  PyArrow
+
+            storage = Storage(output.url, table=output.name)
+            return reading.rows_of(storage, output.files, _schema(output), limit=limit)
 
 
 def to_frame(output: Output, spark: SparkSession) -> DataFrame:
     """The rows as a DataFrame that always reads these files, whatever is published after."""
-    if output.layout is Layout.EXTERNAL:
-        return spark.read.format("delta").option("versionAsOf", output.version).load(output.url)
     from tidegate.lake import reading  # noqa: PLC0415  Spark
 
-    paths = [f"{output.url}/{file.path}" for file in output.files]
-    return reading.read_files(spark, paths, output.schema)
+    storage = Storage(output.url, table=output.name)
+    paths = [storage.at(file.path) for file in output.files]
+    match output.layout:
+        case Layout.EXTERNAL:
+            return spark.read.format("delta").option("versionAsOf", output.version).load(storage.at(""))
+        case Layout.PARQUET if paths:
+            return spark.read.option("mergeSchema", "true").parquet(*paths)
+        case Layout.PARQUET:
+            return spark.range(0).select()
+        case Layout.LAKE:
+            return reading.read_files(spark, paths, _schema(output))
+
+
+def _schema(output: Output) -> str:
+    if output.schema is None:
+        what = f"nothing says what columns version {output.version} has"
+        raise errors.LakeCorrupt(table=output.name, what=what)
+    return output.schema

@@ -185,23 +185,20 @@ def _tend(
         if ending.is_set():
             return done
         if maintainer is not None and not once:
-            _step(maintainer, done)
+            _step(maintainer, done, ending)
         elif not once and not lanes:
             return done
         clock.wait(never, TABLES_POLL_S)
     _join(lanes)
-    while maintainer is not None and not ending.is_set() and _step(maintainer, done):
+    while maintainer is not None and not ending.is_set() and _step(maintainer, done, ending):
         pass
     return done
 
 
-def _step(maintainer: Maintainer, done: _Tables) -> bool:
+def _step(maintainer: Maintainer, done: _Tables, ending: threading.Event) -> bool:
     """Refresh what is due; whether anything changed."""
-    refreshed = maintainer.step()
-    for one in refreshed:
-        done.failed.discard(one.table)
-        done.waiting.discard(one.table)
-    done.failed |= set(maintainer.failed)
+    refreshed = maintainer.step(ending)
+    done.failed = set(maintainer.failed)
     done.waiting = set(maintainer.waiting)
     return bool(refreshed)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tidegate import errors
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from tidegate.sinks.contract import Sink
     from tidegate.sources.contract import Source
     from tidegate.spark.session import Spark
+    from tidegate.tables.maintainer import Maintainer
 
 
 def open_ledger(spec: ProjectSpec, clock: Clock | None = None) -> Store:
@@ -61,6 +64,39 @@ def lake_name(spec: ProjectSpec, name: str) -> str:
         raise errors.ConfigError(where=pipeline.where, what=what)
     known = {*spec.lake_owners(), *spec.externals, *spec.pipelines}
     raise errors.ConfigError(where=places.FILE, what=f"there is no lake table {name}{did_you_mean(name, known)}")
+
+
+def lake(spec: ProjectSpec, clock: Clock | None = None) -> Callable[[str], LakeTable]:
+    """The lake tables and external ones by name, each opened once."""
+    return functools.cache(lambda name: _table(spec, name, clock))
+
+
+def open_maintainer(
+    spec: ProjectSpec,
+    store: Store,
+    spark: Spark,
+    *,
+    only: Sequence[str],
+    tell: Callable[[str, Mapping[str, object]], None],
+    clock: Clock,
+) -> Maintainer | None:
+    """Who keeps the named tables fresh; None when there is nothing to keep.
+
+    :raises ConfigError: a query names nothing that is there, or tables read each other in a circle.
+    """
+    if not spec.tables:
+        return None
+    from tidegate.tables.maintainer import Maintainer, Workshop
+
+    workshop = Workshop(declared=spec, store=store, lake=lake(spec, clock), spark=spark, clock=clock, tell=tell)
+    return Maintainer(workshop, only)
+
+
+def pins(spec: ProjectSpec, store: Store) -> dict[str, int]:
+    """For each lake table, the oldest version that a maintained table still needs the files of."""
+    from tidegate.tables import documents
+
+    return documents.pins(store, frozenset(spec.tables))
 
 
 def open_source(spec: ProjectSpec, source: SourceSpec, store: Store, clock: Clock | None = None) -> Source:

@@ -331,13 +331,13 @@ def read_manifest(url: str, *, name: str = "") -> Manifest | None:
 
 
 def to_arrow(
-    url: str, manifest: Manifest, *, columns: Sequence[str] | None = None, limit: int | None = None
+    url: str, files: Iterable[DataFile], *, columns: Sequence[str] | None = None, limit: int | None = None
 ) -> pa.Table:
-    """The rows that count, in the order of the checkpoints, read without Spark. No files, no columns."""
+    """The rows of a manifest's files, in their order, read without Spark. No files, no columns."""
     storage = Storage(url, table=url)
     tables: list[pa.Table] = []
     left = limit
-    for file in manifest.files:
+    for file in files:
         if left is None or left > 0:
             with storage.open(file.path) as opened:
                 tables.append(_rows_of(pq.ParquetFile(opened), columns, left))

@@ -114,6 +114,16 @@ class Spark:
                 self._session = self._reach() if self.settings.remote is not None else self._start()
             return self._session
 
+    def aside(self) -> SparkSession:
+        """A session beside the main one: the same Spark and settings, and temporary views of its own.
+
+        :raises SparkUnavailable: Spark cannot be started or reached.
+        """
+        with gone_is_unavailable():
+            if self.settings.remote is not None:
+                return self._reach()
+            return _adopted(self.session.newSession())
+
     @property
     def started(self) -> bool:
         """Whether there is a session already."""

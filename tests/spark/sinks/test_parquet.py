@@ -59,7 +59,7 @@ class TestParquetSinkUnderSpark(ParquetCase):
         sink.publish([receipt], self.publication(2))
         manifest = parquet.read_manifest(str(self.folder))
         assert manifest is not None
-        at = parquet.to_arrow(str(self.folder), manifest).column("at")
+        at = parquet.to_arrow(str(self.folder), manifest.files).column("at")
         assert str(at[0]) == "2026-03-01 12:05:00.000001+00:00"
 
     def test_a_file_that_takes_the_place_under_spark_is_a_passing_fault(self) -> None:

@@ -39,7 +39,7 @@ class ParquetCase(SinkContract):
     def visible_ids(self) -> Iterable[int]:
         manifest = parquet.read_manifest(str(self.folder))
         assert manifest is not None
-        table = parquet.to_arrow(str(self.folder), manifest)
+        table = parquet.to_arrow(str(self.folder), manifest.files)
         return [] if table.num_columns == 0 else table.column("id").to_pylist()
 
     def on_disk(self) -> set[str]:
@@ -70,7 +70,7 @@ class TestFolder(ParquetCase):
         self.published(sink, (1, 2), (3, 3))
         manifest = parquet.read_manifest(str(self.folder))
         assert manifest is not None
-        some = parquet.to_arrow(str(self.folder), manifest, columns=["id"], limit=7)
+        some = parquet.to_arrow(str(self.folder), manifest.files, columns=["id"], limit=7)
         assert some.to_pydict() == {"id": ids_of(1, 2, 3)[:7]}
 
     def test_nobody_wrote_where_there_is_nothing(self) -> None:

@@ -32,12 +32,12 @@ class Pruned:
     held: tuple[Range, ...] = ()
 
 
-def is_step_due(document: PipelineDocument, spec: PipelineSpec, now_us: int) -> bool:
-    """Whether the interval since the last step has passed; its time is kept across runs."""
+def is_step_due(document: PipelineDocument, spec: PipelineSpec, now_us: int, *, is_start: bool = False) -> bool:
+    """Whether a run starts, or the interval since the last step has passed; its time is kept across runs."""
     if not spec.retention.keep.is_set or document.marks.checkpoint_hi_inclusive is None:
         return False
     last_us = document.retention_at_us
-    return last_us is None or now_us - last_us >= spec.retention.interval_us
+    return is_start or last_us is None or now_us - last_us >= spec.retention.interval_us
 
 
 def floor(document: PipelineDocument, spec: PipelineSpec, main: Sink, now_us: int) -> Floor:

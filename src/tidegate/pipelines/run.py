@@ -211,7 +211,8 @@ class PipelineRun:
 
     def _loop(self) -> Finished:
         self._publish(force=True)
-        self._retain()
+        # A step at the start of every run; of `--once` then one at its end, over all that it has delivered.
+        self._retain(steps=True, is_start=True)
         while True:
             self._collect()
             self._commit()
@@ -223,7 +224,7 @@ class PipelineRun:
                 self._hurry()
             if not draining:
                 self._plan()
-            self._retain()
+            self._retain(steps=not self._once)
             self._memory.forget(side=tuple(self._bench.side))
             self._save()
             if not draining and self._hand_out() == 0 and self._once and self._is_done():
@@ -453,12 +454,12 @@ class PipelineRun:
 
     # retention
 
-    def _retain(self) -> None:
+    def _retain(self, *, steps: bool, is_start: bool = False) -> None:
         now_us = self._now_us()
         sinks = {name: outlet.sink for name, outlet in self._bench.outlets.items() if outlet.is_open}
         sinks = {name: sink for name, sink in sinks.items() if self._doc.sinks[name].standing is Standing.ACTIVE}
         try:
-            if retain.is_step_due(self._doc, self._spec, now_us):
+            if steps and retain.is_step_due(self._doc, self._spec, now_us, is_start=is_start):
                 self._doc = retain.raise_reader_lo(self._doc, self._spec, sinks, now_us)
                 self._save()
             if not self._doc.marks.due(now_us).is_empty:
@@ -475,7 +476,7 @@ class PipelineRun:
 
     def _finish(self) -> Finished:
         self._publish(force=True)
-        self._retain()
+        self._retain(steps=True)
         phase, reason = self._verdict()
         self._doc = replace(self._doc, phase=phase, reason=reason, updated_us=self._now_us())
         self._memory.forget(side=tuple(self._bench.side))

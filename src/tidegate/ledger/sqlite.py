@@ -295,13 +295,12 @@ class SqliteStore(Store):
 
     def _layout(self, db: sqlite3.Connection) -> int:
         """The layout of the file, 0 while it has none; anything that is not a ledger of ours is refused."""
-        layout = int(db.execute("PRAGMA user_version").fetchone()[0])
-        ours = db.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION_ID
-        if ours and layout <= _LAYOUT:
+        tables, layout, application = _told_by(db)
+        if application == _APPLICATION_ID and layout <= _LAYOUT:
             return layout
-        if ours:
+        if application == _APPLICATION_ID:
             raise self._unreachable(f"it was made by a newer Tidegate (layout {layout}, this one knows {_LAYOUT})")
-        if layout or db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        if layout or tables:
             raise self._unreachable("it is a SQLite file of something else")
         return 0
 
@@ -332,6 +331,24 @@ def _commit(db: sqlite3.Connection) -> None:
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR:
             raise _CommitBroken(str(error)) from error
         raise
+
+
+def _told_by(db: sqlite3.Connection) -> tuple[int, int, int]:
+    """How many tables and the like are in the file, its layout, whose it is: all at one moment.
+
+    Three questions without a transaction may see a file come into being between them.
+    """
+    is_alone = not db.in_transaction
+    if is_alone:
+        db.execute("BEGIN")
+    try:
+        [tables] = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        [layout] = db.execute("PRAGMA user_version").fetchone()
+        [application] = db.execute("PRAGMA application_id").fetchone()
+    finally:
+        if is_alone and db.in_transaction:
+            db.execute("ROLLBACK")
+    return tables, layout, application
 
 
 def _set_pin(db: sqlite3.Connection, key: str, version: int, pinned: bool) -> bool:

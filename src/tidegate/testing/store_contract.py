@@ -26,7 +26,7 @@ from tidegate.ledger.contract import DAY_US, Delete, Guard, History, Put, Store
 from tidegate.ledger.stores import open_store
 from tidegate.testing.clock import ManualClock
 
-ADDS = 40
+ADDS = 25
 RACERS = 3
 ODD_KEYS = (
     "a",
@@ -396,7 +396,7 @@ class StoreContract(ABC):
 
         reader = threading.Thread(target=look)
         reader.start()
-        for n in range(60):
+        for n in range(30):
             store.transaction([Put(key=f"pair/{side}", body=b"%d" % n, expect=n or None) for side in "ab"])
         done.set()
         reader.join()

@@ -120,34 +120,45 @@ def agree(store: Store, model: Model) -> None:
     assert store.list() == [key for key in ("a", "b") if model.head(key) is not None]
 
 
-@pytest.mark.parametrize("backend", ["memory", "sqlite"])
-@settings(max_examples=120, deadline=None)
+HISTORY = History(count=COUNT, age_us=AGE_US)
+
+
+@settings(max_examples=80, deadline=None)
 @given(moves=st.lists(MOVES, max_size=25))
-def test_a_store_answers_as_the_model_does(backend: str, moves: list[object]) -> None:
+def test_memory_answers_as_the_model_does(moves: list[object]) -> None:
     """Puts, deletes, guards, transactions, pins and the passing of time, in any order."""
-    clock, model, history = ManualClock(), Model(), History(count=COUNT, age_us=AGE_US)
+    clock = ManualClock()
+    follow(MemoryStore(clock, HISTORY), clock, moves)
+
+
+@settings(max_examples=30, deadline=None)
+@given(moves=st.lists(MOVES, max_size=25))
+def test_sqlite_answers_as_the_model_does(moves: list[object]) -> None:
+    """The same on a disk."""
+    clock = ManualClock()
     with tempfile.TemporaryDirectory() as folder:
-        store: Store = (
-            MemoryStore(clock, history)
-            if backend == "memory"
-            else SqliteStore(Path(folder) / "ledger.db", clock, history)
-        )
-        with store:
-            for serial, move in enumerate(moves):
-                if isinstance(move, int):
-                    clock.advance(move)
-                    model.now_us += move
-                elif isinstance(move, list):
-                    operations = operations_of(move, model, serial)
-                    try:
-                        made = store.transaction(operations)
-                    except errors.VersionConflict:
-                        made = None
-                    assert made == model.apply(operations)
-                else:
-                    assert isinstance(move, tuple)
-                    pin(store, model, *move[1:])
-                agree(store, model)
+        follow(SqliteStore(Path(folder) / "ledger.db", clock, HISTORY), clock, moves)
+
+
+def follow(opened: Store, clock: ManualClock, moves: list[object]) -> None:
+    """Make the moves on a store and on the model, and compare them after each."""
+    model = Model()
+    with opened as store:
+        for serial, move in enumerate(moves):
+            if isinstance(move, int):
+                clock.advance(move)
+                model.now_us += move
+            elif isinstance(move, list):
+                operations = operations_of(move, model, serial)
+                try:
+                    made = store.transaction(operations)
+                except errors.VersionConflict:
+                    made = None
+                assert made == model.apply(operations)
+            else:
+                assert isinstance(move, tuple)
+                pin(store, model, *move[1:])
+            agree(store, model)
 
 
 def pin(store: Store, model: Model, key: str, number: int, pinned: bool) -> None:

@@ -97,6 +97,30 @@ def test_a_file_whose_maker_was_killed_before_its_tables_is_made_anew(path: Path
     assert store.put("a", b"1") == 1
 
 
+def test_whoever_looks_while_the_file_is_made_finds_it_empty_or_whole(tmp_path: Path) -> None:
+    """Between its first byte and its tables it is not taken for somebody else's."""
+    faults: list[Exception] = []
+
+    def look(path: Path, made: threading.Event) -> None:
+        try:
+            while not made.is_set():
+                with SqliteStore(path) as store:
+                    assert store.list() in ([], ["a"])
+        except Exception as error:  # noqa: BLE001 -- told by the test's own thread
+            faults.append(error)
+
+    for number in range(12):
+        path, made = tmp_path / f"{number}.db", threading.Event()
+        lookers = [threading.Thread(target=look, args=(path, made)) for _ in range(2)]
+        for looker in lookers:
+            looker.start()
+        SqliteStore(path).put("a", b"1")
+        made.set()
+        for looker in lookers:
+            looker.join()
+    assert faults == []
+
+
 def test_schema_and_puts_happen_inside_their_points(path: Path) -> None:
     """The crash suite can stop before and after each."""
     passed: list[str] = []

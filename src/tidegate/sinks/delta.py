@@ -42,8 +42,8 @@ _SCHEMA: Final = "schema"
 _FINGERPRINT: Final = "schema_fp"
 #: What Java says when the disk is to blame and not the rows.
 _DISK: Final = re.compile(
-    r"No space left on device|Disk quota exceeded|Permission denied|AccessControlException|Read-only file system"
-    r"|Mkdirs failed|Input/output error|Too many open files"
+    r"(?:No space left on device|Disk quota exceeded|Permission denied|AccessControlException|Read-only file system"
+    r"|Mkdirs failed|Parent path is not a directory|Input/output error|Too many open files)[^\n]*"
 )
 
 

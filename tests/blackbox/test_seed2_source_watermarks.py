@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
-from tests.blackbox.harness import Project, wait_for
+from tests.blackbox.harness import Project
 
 pytestmark = pytest.mark.spark
 
@@ -159,39 +162,72 @@ def test_a_fresh_summary_over_a_stale_one_keeps_the_gate_closed(
     assert len(project.read("order_report")) == 20
 
 
-def test_hold_back_shows_exactly_the_aligned_rows_all_day(make_project: Callable[..., Project]) -> None:
-    """A day of the two loaders under one runner: every version of the report is one aligned cut."""
-    from deltalake import DeltaTable
+#: A loader as somebody would write it: a program of its own, which loads both sources at their own rates.
+#: Orders come every 5 minutes, lines every 10 and 10 minutes late; at each point where both can agree it
+#: waits for the report, as a reader would, so that each of them makes a version.
+LOADERS = """
+import json, pathlib, sys
+from datetime import datetime, timedelta, timezone
+import tidegate as tg
 
-    project = gated(make_project, "hold_back")
-    report_sql = "-- gating: hold_back\nSELECT o.id, o.at, l.line FROM orders o JOIN order_lines l ON o.id = l.order_id"
-    project.write("tables/order_report.sql", report_sql)
-    day = Day(project)
+root, ticks, lines_an_order = pathlib.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+start = datetime(2026, 3, 1, 11, tzinfo=timezone.utc)
+
+def load(project, source, since, until):
+    moments = [start + timedelta(minutes=minute) for minute in range(since + 1, until + 1)]
+    numbers = range(since + 1, until + 1)
+    if source == "orders":
+        rows = [{"id": n, "at": at.isoformat(), "total": n * 1.5} for n, at in zip(numbers, moments)]
+    else:
+        rows = [{"order_id": n, "line": i, "at": at.isoformat()}
+                for n, at in zip(numbers, moments) for i in range(lines_an_order)]
+    folder = root / "incoming" / source
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f".{until:05d}.json"
+    draft.write_text("".join(json.dumps(row) + "\\n" for row in rows))
+    draft.rename(folder / f"{until:05d}.json")
+    project.advance(source, start + timedelta(minutes=until))
+
+with tg.open(root) as project:
+    for tick in range(1, ticks + 1):
+        load(project, "orders", 5 * (tick - 1), 5 * tick)
+        if tick > 2 and tick % 2 == 0:
+            lines = 5 * (tick - 2)
+            load(project, "order_lines", lines - 10, lines)
+            project.wait("order_report", start + timedelta(minutes=lines), timeout="2m")
+"""
+TICKS = 2 * 101
+
+
+def test_hold_back_shows_exactly_the_aligned_rows_all_day(make_project: Callable[..., Project]) -> None:
+    """A day of the two loaders under one runner: at least 100 versions of the report, each of them one aligned cut."""
+    project = make_project(YAML)
+    report = "SELECT o.id, o.at, l.line FROM orders o JOIN order_lines l ON o.id = l.order_id"
+    project.write("tables/order_report.sql", f"-- gating: hold_back\n{report}")
+    loaders = project.write("loaders.py", LOADERS)
     runner = project.start("run")
     try:
-        for tick in range(1, 17):
-            now = START + timedelta(minutes=5 * tick)
-            day.load("orders", now)
-            if tick % 2 == 0:
-                day.load("order_lines", now - timedelta(minutes=10) if tick > 2 else now)
-        final = day.loaded["order_lines"]
-        wait_for(
-            "the report to reach the last aligned cut",
-            lambda: project.table("order_report")["effective_watermark"] == iso(final),
-        )
+        arguments = [str(loaders), str(project.root), str(TICKS), str(LINES_AN_ORDER)]
+        loaded = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=900)
+        assert loaded.returncode == 0, loaded.stderr + project.log()
     finally:
         runner.terminate()
         assert runner.wait(60) == 0, project.log()
+
+    complete = 5 * (TICKS - 2)
     rows = project.read("order_report")
-    expected = int((final - START).total_seconds() // 60)
-    assert Counter(row["id"] for row in rows) == dict.fromkeys(range(1, expected + 1), LINES_AN_ORDER)
-    assert project.table("order_report")["verdict"] == "capped"
+    assert Counter(row["id"] for row in rows) == dict.fromkeys(range(1, complete + 1), LINES_AN_ORDER)
+    table = project.table("order_report")
+    assert table["verdict"] == "capped"  # orders are ahead, and none of theirs is shown
+    assert table["effective_watermark"] == iso(START + timedelta(minutes=complete))
 
     log = DeltaTable(str(project.root / "lake" / "order_report"))
-    versions = 0
+    cuts = []
     for version in range(log.version() + 1):
         log.load_as_version(version)
         seen = Counter(log.to_pyarrow_table(columns=["id"])["id"].to_pylist())
         assert seen == dict.fromkeys(range(1, len(seen) + 1), LINES_AN_ORDER), f"version {version} mixes"
-        versions += bool(seen)
-    assert versions >= 4
+        assert len(seen) % 10 == 0, f"version {version} shows {len(seen)} orders: no cut was ever there"
+        cuts.append(len(seen))
+    assert cuts == sorted(cuts), "a version showed less than the one before"
+    assert len([cut for cut in cuts if cut]) >= 100

@@ -43,7 +43,8 @@ def test_a_silent_part_holds_the_watermark_only_until_its_timeout(make_project: 
 
     def released() -> bool:
         project.tg("run", "--once")
-        return bool(named(project.pipeline("clicks")["partitions"], "2")["idle"])
+        parts = {part["partition"]: part for part in project.pipeline("clicks")["partitions"]}
+        return bool(parts["2"]["idle"])
 
     wait_for("the silent part to be idle", released)
     clicks = project.pipeline("clicks")

@@ -98,7 +98,8 @@ class MemoryStore(Store):
 
     def _superseded(self, kept: dict[int, _Kept], write: SealedWrite, version: int) -> dict[int, _Kept]:
         after = dict(kept)
-        if after and not (_last(after).keeps or _last(after).info.pinned):
+        grows = bool(after) and (_last(after).keeps or _last(after).info.pinned)
+        if after and not grows:
             after.popitem()
         info = VersionInfo(
             version=version,
@@ -107,8 +108,9 @@ class MemoryStore(Store):
             deleted=write.deletes,
         )
         after[version] = _Kept(info=info, sealed=write.seal(version), keeps=write.history)
-        for gone in trim_below([one.info for one in after.values()], self.history, self._now_us()):
-            del after[gone]
+        if grows:
+            for gone in trim_below([one.info for one in after.values()], self.history, self._now_us()):
+                del after[gone]
         return after
 
     def _pin(self, key: str, version: int, pinned: bool) -> bool:

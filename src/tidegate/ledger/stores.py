@@ -7,6 +7,7 @@ from pathlib import Path
 from tidegate import errors
 from tidegate.clock import Clock
 from tidegate.ledger.contract import Store
+from tidegate.ledger.file import FileStore
 from tidegate.ledger.memory import MemoryStore, Shelf
 from tidegate.ledger.sqlite import SqliteStore
 
@@ -24,6 +25,8 @@ def open_store(url: str, *, root: Path, clock: Clock | None = None) -> Store:
     """
     if url == "memory:":
         return MemoryStore(clock, shelf=_shelves.setdefault(root.resolve(), Shelf()))
+    if url.startswith("file:") and len(url) > len("file:"):
+        return FileStore(root / url.removeprefix("file:"), clock)
     if url.startswith(_SQLITE) and len(url) > len(_SQLITE):
         return SqliteStore(root / url.removeprefix(_SQLITE), clock)
     raise errors.ConfigError(

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tidegate import errors
 from tidegate.ledger.contract import Delete, Guard, History, Operation, Put, Store
+from tidegate.ledger.file import FileStore
 from tidegate.ledger.memory import MemoryStore
 from tidegate.ledger.sqlite import SqliteStore
 from tidegate.testing.clock import ManualClock
@@ -123,6 +124,9 @@ def agree(store: Store, model: Model) -> None:
 HISTORY = History(count=COUNT, age_us=AGE_US)
 
 
+@example(
+    moves=[[("put", "a", "right", keeps)] if keeps is not None else 510 for keeps in (True, None, False, None, False)]
+)
 @settings(max_examples=80, deadline=None)
 @given(moves=st.lists(MOVES, max_size=25))
 def test_memory_answers_as_the_model_does(moves: list[object]) -> None:
@@ -138,6 +142,15 @@ def test_sqlite_answers_as_the_model_does(moves: list[object]) -> None:
     clock = ManualClock()
     with tempfile.TemporaryDirectory() as folder:
         follow(SqliteStore(Path(folder) / "ledger.db", clock, HISTORY), clock, moves)
+
+
+@settings(max_examples=8, deadline=None)
+@given(moves=st.lists(MOVES, max_size=25))
+def test_files_answer_as_the_model_does(moves: list[object]) -> None:
+    """The same in a folder."""
+    clock = ManualClock()
+    with tempfile.TemporaryDirectory() as folder:
+        follow(FileStore(Path(folder) / "ledger", clock, HISTORY), clock, moves)
 
 
 def follow(opened: Store, clock: ManualClock, moves: list[object]) -> None:

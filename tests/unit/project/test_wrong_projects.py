@@ -113,7 +113,7 @@ CASES = {
     "not built: ledger": (
         "ledger: postgresql://h/db\n",
         "1: ledger must be the URL of a ledger, such as sqlite:///.tidegate/ledger.db, not 'postgresql://h/db' "
-        "(postgresql: ledgers are not built yet; there is sqlite:///FILE and memory:)",
+        "(postgresql: ledgers are not built yet; there is sqlite:///FILE, file:DIR and memory:)",
     ),
     "not built: lake": (
         "lake: s3://bucket/lake\n",

@@ -18,6 +18,7 @@ from tidegate.progress.ranges import Range
 DATA: Final = "data"
 
 _BATCH = re.compile(DATA + r"/(\d+)-(\d+)-(\d+)/(\d+)-(\d+)(?:/.*)?")
+_FOLDER = re.compile(DATA + r"/(?:\d+-\d+-\d+|refresh)")
 _ANY = re.compile(DATA + r"/[^/]+/(\d+)-[^/]+(?:/.*)?")
 
 
@@ -55,6 +56,11 @@ def token_of(path: str) -> int | None:
     """The token of whoever wrote there; None where nobody of ours did."""
     found = _ANY.fullmatch(path)
     return None if found is None else int(found[1])
+
+
+def is_batch(folder: str) -> bool:
+    """Whether attempts have such a folder to themselves: that of a batch, or that of the refreshes."""
+    return _FOLDER.fullmatch(folder) is not None
 
 
 def folders_of(path: str) -> list[str]:

@@ -30,6 +30,8 @@ PROTOCOL: Final = {"minReaderVersion": 1, "minWriterVersion": 2}
 _ENTRY = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _INT64: Final = range(-(2**63), 2**63)
+#: What bytes that are not ours, or not whole, make of being read.
+_UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError)
 
 
 class Kind(Enum):
@@ -231,12 +233,13 @@ def encode(
     text that is not Unicode.
     """
     at_ms = metadata.at_us // 1000
+    table = metadata.table
     actions: list[dict[str, Any]] = []
     if shape is not None:
         actions += [{"protocol": PROTOCOL}, {"metaData": _shape_action(shape)}]
-    actions.append({"txn": {"appId": f"tidegate/{metadata.table}", "version": version, "lastUpdated": at_ms}})
-    actions += [{"remove": _remove_action(path, size, at_ms)} for path, size in removed]
-    actions += [{"add": _add_action(file, metadata.table)} for file in added]
+    actions.append({"txn": {"appId": f"tidegate/{table}", "version": version, "lastUpdated": at_ms}})
+    actions += [{"remove": _remove_action(path, size, at_ms, table)} for path, size in removed]
+    actions += [{"add": _add_action(file, table)} for file in added]
     # The number of lines is how a later reader knows that a power cut did not take the last ones away.
     said = {**metadata.to_json(), "lines": len(actions) + 1}
     info = {
@@ -244,29 +247,33 @@ def encode(
         "operation": f"TIDEGATE {metadata.kind.value.upper()}",
         "operationParameters": {},
         "engineInfo": "tidegate",
-        "userMetadata": _text(said, metadata.table).decode(),
+        "userMetadata": _text(said, table).decode(),
     }
-    return b"".join(_text(action, metadata.table) + b"\n" for action in [{"commitInfo": info}, *actions])
+    return b"".join(_text(action, table) + b"\n" for action in [{"commitInfo": info}, *actions])
 
 
 def decode(body: bytes, version: int, *, table: str) -> Entry:
     """The whole entry. Raises `LakeCorrupt` when it does not parse or lines are missing."""
     version_read = decode_version(body, version, table=table)
     added: list[DataFile] = []
-    removed: list[dict[str, Any]] = []
+    removed: list[tuple[str, int]] = []
     shape: TableShape | None = None
-    for line in body.splitlines():
-        if line.startswith(b'{"add"'):
-            added.append(file_of(json.loads(line)["add"]))
-        elif line.startswith(b'{"remove"'):
-            removed.append(json.loads(line)["remove"])
-        elif line.startswith(b'{"metaData"'):
-            shape = shape_of(json.loads(line)["metaData"])
+    try:
+        for line in body.splitlines():
+            if line.startswith(b'{"add"'):
+                added.append(file_of(json.loads(line)["add"]))
+            elif line.startswith(b'{"remove"'):
+                action = json.loads(line)["remove"]
+                removed.append((unquote(action["path"]), action.get("size") or 0))
+            elif line.startswith(b'{"metaData"'):
+                shape = shape_of(json.loads(line)["metaData"])
+    except _UNREADABLE as exc:
+        raise _corrupt(table, version, str(exc)) from exc
     return Entry(
         version=version_read,
         added=tuple(added),
-        removed=tuple(unquote(one["path"]) for one in removed),
-        removed_bytes=tuple(one.get("size") or 0 for one in removed),
+        removed=tuple(path for path, _ in removed),
+        removed_bytes=tuple(size for _, size in removed),
         shape=shape,
     )
 
@@ -276,7 +283,7 @@ def decode_version(body: bytes, version: int, *, table: str) -> Version:
     try:
         info = _commit_info(body)
         said = _our_document(info.get("userMetadata"))
-    except (ValueError, TypeError, AttributeError) as exc:
+    except _UNREADABLE as exc:
         raise _corrupt(table, version, str(exc)) from exc
     if said is None:
         if is_torn(body):
@@ -289,23 +296,21 @@ def decode_version(body: bytes, version: int, *, table: str) -> Version:
     lines = body.count(b"\n")
     if lines != said.get("lines"):
         raise _corrupt(table, version, f"{lines} of {said.get('lines')} lines are there")
-    metadata = Metadata.from_json(said)
+    try:
+        metadata = Metadata.from_json(said)
+    except _UNREADABLE as exc:
+        raise _corrupt(table, version, str(exc)) from exc
     return Version(version=version, at_us=metadata.at_us, metadata=metadata)
 
 
 def is_torn(body: bytes) -> bool:
     """Whether a power cut took the entry or its end away. An empty one is read as a commit of nothing by others."""
-    lines = body.splitlines()
-    if not lines:
-        return True
     try:
-        first, last = json.loads(lines[0]), json.loads(lines[-1])
-        said = _our_document(first.get("commitInfo", {}).get("userMetadata"))
-    except (ValueError, AttributeError):
+        actions = [dict(json.loads(line)) for line in body.splitlines()]
+        said = _our_document(actions[0].get("commitInfo", {}).get("userMetadata")) if actions else None
+    except _UNREADABLE:
         return True
-    if not isinstance(last, dict):
-        return True
-    return said is not None and body.count(b"\n") != said.get("lines")
+    return not actions or (said is not None and body.count(b"\n") != said.get("lines"))
 
 
 def _commit_info(body: bytes) -> dict[str, Any]:
@@ -378,7 +383,7 @@ def _add_action(file: DataFile, table: str) -> dict[str, Any]:
     tags = {} if file.range is None else {"first": str(file.range.lo), "last": str(file.range.hi - 1)}
     stats = {"numRecords": file.rows, **(file.stats or {})}
     return {
-        "path": encoded(file.path),
+        "path": encoded(file.path, table=table),
         "partitionValues": {},
         "size": file.size_bytes,
         "modificationTime": file.modified_ms,
@@ -403,9 +408,9 @@ def file_of(action: Mapping[str, Any]) -> DataFile:
     )
 
 
-def _remove_action(path: str, size_bytes: int, at_ms: int) -> dict[str, Any]:
+def _remove_action(path: str, size_bytes: int, at_ms: int, table: str) -> dict[str, Any]:
     return {
-        "path": encoded(path),
+        "path": encoded(path, table=table),
         "deletionTimestamp": at_ms,
         "dataChange": True,
         "extendedFileMetadata": True,
@@ -414,9 +419,12 @@ def _remove_action(path: str, size_bytes: int, at_ms: int) -> dict[str, Any]:
     }
 
 
-def encoded(path: str) -> str:
+def encoded(path: str, *, table: str) -> str:
     """The path as the log writes it: percent-encoded once."""
-    return quote(path, safe="/=-_.~+,@:!$'()*")
+    try:
+        return quote(path, safe="/=-_.~+,@!$'()*")
+    except UnicodeEncodeError as exc:
+        raise errors.LakeError(table=table, what=f"a commit cannot name {path!r}: {exc}") from exc
 
 
 def total_rows(files: Sequence[DataFile]) -> int:

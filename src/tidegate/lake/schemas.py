@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -21,6 +22,8 @@ STATISTICS: Final = frozenset({"byte", "short", "integer", "long", "string", "da
 _ATOMS: Final = STATISTICS | {"boolean", "float", "double", "binary"}
 _STATS_COLUMNS: Final = "delta.dataSkippingStatsColumns"
 _FORBIDDEN_IN_NAMES: Final = frozenset(" ,;{}()\n\t=")
+#: The property that names the columns with statistics is read in other ways for other names: `a.b` is in a struct.
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def of_spark(spark_schema: str, *, table: str) -> str:
@@ -28,9 +31,7 @@ def of_spark(spark_schema: str, *, table: str) -> str:
 
     Everything becomes nullable. Raises `SchemaMismatch` for what a lake table cannot hold.
     """
-    read = json.loads(spark_schema)
-    _check_names((field["name"] for field in read["fields"]), table)
-    return _text(_type(read, "", table))
+    return _text(_type(json.loads(spark_schema), "", table))
 
 
 def columns(schema: str) -> dict[str, Any]:
@@ -70,7 +71,7 @@ def of_columns(types: Mapping[str, Any]) -> str:
 def with_statistics(schema: str, wanted: Iterable[str]) -> tuple[str, ...]:
     """Those of the wanted columns that exist and whose statistics no reader stumbles over."""
     known = columns(schema)
-    return tuple(name for name in wanted if isinstance(known.get(name), str) and known[name] in STATISTICS)
+    return tuple(name for name in wanted if _PLAIN_NAME.fullmatch(name) and _has_statistics(known.get(name)))
 
 
 def new_shape(schema: str, stats_columns: Iterable[str], *, created_us: int) -> TableShape:
@@ -103,6 +104,10 @@ def type_name(type_: Any) -> str:
     return f"struct<{', '.join(field['name'] + ': ' + type_name(field['type']) for field in type_['fields'])}>"
 
 
+def _has_statistics(type_: Any) -> bool:
+    return isinstance(type_, str) and type_ in STATISTICS
+
+
 def _type(read: Any, where: str, table: str) -> Any:
     if isinstance(read, str):
         if read in _ATOMS or read.startswith("decimal("):
@@ -113,6 +118,7 @@ def _type(read: Any, where: str, table: str) -> Any:
     match read["type"]:
         case "struct":
             fields = read["fields"]
+            _check_names((one["name"] for one in fields), table)
             return {
                 "type": "struct",
                 "fields": [

@@ -110,7 +110,10 @@ class Storage:
             return cast(BinaryIO, obstore.open_reader(self._store(), path))
 
     def delete(self, path: str) -> bool:
-        """Delete the file, with the checksum that Hadoop left beside it; False where there was none."""
+        """Delete the file, with the checksum that Hadoop left beside it.
+
+        False where there was none; object stores do not tell, and say True.
+        """
         with self._mapped(f"cannot delete {path}"):
             return self._deleted(path)
 
@@ -152,12 +155,19 @@ class Storage:
             with suppress(OSError):
                 os.rmdir(self.at(folder))
 
+    def folders(self, prefix: str) -> list[str]:
+        """A folder and all folders below it, also those without files. Object stores have none."""
+        if self.local_root is None:
+            return []
+        return [os.path.relpath(one, self.local_root) for one, _, _ in os.walk(self.at(prefix))]
+
     def _store(self, *, make: bool = False) -> ObjectStore:
         if self._opened is None:
             if self.local_root is None:
                 self._opened = from_url(self.url)
             elif make or os.path.isdir(self.local_root):
-                self._opened = LocalStore(self.local_root, mkdir=True)
+                _make(self.local_root)
+                self._opened = LocalStore(self.local_root)
             else:
                 raise FileNotFoundError(self.local_root)
         return self._opened
@@ -186,6 +196,18 @@ def _folders_of(path: str) -> Iterator[str]:
     while path:
         path = path.rpartition("/")[0]
         yield path
+
+
+def _make(folder: str) -> None:
+    """Make a folder and those above it that are missing, and flush what says that they are there."""
+    missing = []
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for one in reversed(missing):
+        with suppress(FileExistsError):  # somebody else makes them too
+            os.mkdir(one)
+        _flush(os.path.dirname(one))
 
 
 def _flush(path: str) -> None:

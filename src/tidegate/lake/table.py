@@ -228,7 +228,9 @@ class LakeTable:
         """
         with self._lock:
             head = self.known_head()
-            if onto is not None and (head is None or head.version != onto.version):
+            if onto is not None and (head is None or head.version < onto.version):
+                raise errors.LakeCorrupt(table=self.name, what=f"version {onto.version}, which was there, is gone")
+            if onto is not None and head is not None and head.version > onto.version:
                 raise self._lost(self.version(onto.version + 1), metadata)
             if head is None:
                 self._check_columns(shape)
@@ -256,8 +258,7 @@ class LakeTable:
         deleted = tuple(path for path in chosen if self._delete(path))
         folders = {folder for path in chosen for folder in attempts.folders_of(path)}
         if folders:
-            with effects.effect(effects.LAKE_DELETE, table=self.name, folders=len(folders)):
-                self.storage.drop_empty(folders)
+            self._drop(folders)
         return deleted
 
     def sweep(self, keep: Collection[str], *, below_token: int, older_than_us: int) -> int:
@@ -271,6 +272,8 @@ class LakeTable:
             if all(one.modified_us < older_than_us for one in stored):
                 deleted += len(self.delete_files(one.path for one in stored if not one.name.startswith(".")))
                 self.delete_files(one.path for one in self.storage.walk(folder))
+                # Spark's own folders inside it, and one that never got a file.
+                self._drop([*self.storage.folders(folder), *attempts.folders_of(f"{folder}/")])
         return deleted
 
     def repair(self) -> bool:
@@ -278,19 +281,21 @@ class LakeTable:
 
         Only what was never acknowledged can be torn, for an entry is flushed before its commit
         returns. For the owner, at its start. Raises `LakeCorrupt` for an older entry that is torn.
+        Nothing of a table of somebody else's is touched.
         """
         with self._lock:
             self._forget()
             newest = self._newest()
             torn = newest is not None and self._is_torn(newest)
-            if newest is not None and torn:
+            if newest is None or not self._may_repair(newest - 1 if torn else newest):
+                return False
+            whole: int | None = newest
+            if torn:
                 path = log.entry_path(newest)
                 with effects.effect(effects.LAKE_REPAIR, table=self.name, path=path):
                     self.storage.delete(path)
-                newest = newest - 1 if newest else None
-                if newest is not None:
-                    log.decode_version(self._body(newest), newest, table=self.name)
-            return self._repair_checkpoints(newest) or torn
+                whole = newest - 1 if newest else None
+            return self._repair_checkpoints(whole) or torn
 
     def checkpoint(self) -> None:
         """Write a log checkpoint now, which makes opening fast for everybody. Nothing depends on it."""
@@ -425,11 +430,16 @@ class LakeTable:
             raise errors.LakeError(table=self.name, what="it is not there yet, and nobody said what columns it has")
 
     def _check_folder(self) -> None:
-        folders, files = self.storage.children()
-        strange = [one for one in folders if one not in _OUR_FOLDERS and not one.startswith(".")]
-        strange += [one.path for one in files if not one.name.startswith(".")]
+        strange = [*self._strange(), *(one.path for one in self.storage.walk(_LOG))]
         if strange:
             raise errors.NotOurs(table=self.name, what=f"its folder {self.url} is in use: it has {strange[0]}")
+
+    def _strange(self) -> Iterator[str]:
+        """What no table of ours has; its log is not looked into."""
+        for folder, ours in (("", _OUR_FOLDERS.__contains__), (attempts.DATA, attempts.is_batch)):
+            folders, files = self.storage.children(folder)
+            yield from (one for one in folders if not ours(one) and not one.rpartition("/")[2].startswith("."))
+            yield from (one.path for one in files if not one.name.startswith("."))
 
     def _reserve(self, token: int) -> None:
         """Claim a table that is not there yet, so that a lower token does not make it."""
@@ -496,6 +506,10 @@ class LakeTable:
             return errors.StaleWriter(name=self.name, current=found.metadata.token, held=ours.token)
         return errors.LakeConflict(table=self.name, version=found.version)
 
+    def _drop(self, folders: Collection[str]) -> None:
+        with effects.effect(effects.LAKE_DELETE, table=self.name, folders=len(folders)):
+            self.storage.drop_empty(folders)
+
     def _delete(self, path: str) -> bool:
         with effects.effect(effects.LAKE_DELETE, table=self.name, path=path):
             return self.storage.delete(path)
@@ -528,6 +542,12 @@ class LakeTable:
     def _is_torn(self, number: int) -> bool:
         body = self.storage.get(log.entry_path(number))
         return body is not None and log.is_torn(body)
+
+    def _may_repair(self, whole: int) -> bool:
+        """Whether the table is ours, by its newest whole version; before the first one by its folder."""
+        if whole < 0:
+            return not any(self._strange())
+        return log.decode_version(self._body(whole), whole, table=self.name).metadata is not None
 
     def _repair_checkpoints(self, newest: int | None) -> bool:
         """Remove log checkpoints that do not read or lead the log, and the hint with them."""

@@ -267,8 +267,8 @@ class PipelineRun:
     def _take(self, outcome: Outcome) -> None:
         order = outcome.order
         self._running.pop(order.range, None)
-        if outcome.stale is not None:
-            raise outcome.stale
+        if outcome.fatal is not None:
+            raise outcome.fatal
         for name, state in outcome.opened.items():
             self._doc = opening.adopted(self._doc, name, state)
         if outcome.receipts:

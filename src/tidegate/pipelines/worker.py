@@ -18,6 +18,7 @@ from tidegate.progress.ranges import Range
 from tidegate.sinks.contract import Delivery, Ownership, Receipt, Sink, SinkState
 from tidegate.sources.contract import Source, SourceRows
 from tidegate.sources.intake import Reading, intake
+from tidegate.spark import session as spark_session
 from tidegate.spark.session import Spark
 
 if TYPE_CHECKING:
@@ -84,25 +85,29 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of an order. `stale` says that another runner took over: this one must stop."""
+    """What came of an order. `fatal` says why this run must stop: another took over, or its Spark is gone."""
 
     order: Order
     receipts: tuple[Receipt, ...] = ()
     faults: tuple[Fault, ...] = ()
     intake: Intake | None = None
     opened: Mapping[str, SinkState] = field(default_factory=dict)
-    stale: errors.StaleWriter | None = None
+    fatal: errors.StaleWriter | errors.SparkUnavailable | None = None
 
 
 def carry_out(bench: Bench, order: Order) -> Outcome:
     """Try the piece once. Every failure is in the outcome; nothing is raised."""
     try:
         with bench.spark.job(bench.pipeline, order.tag):
-            return _tried(bench, order)
+            outcome = _tried(bench, order)
     except errors.StaleWriter as stale:
-        return Outcome(order=order, stale=stale)
+        return Outcome(order=order, fatal=stale)
     except Exception as exc:  # noqa: BLE001 -- the edge of a worker: whatever it is becomes a fault
-        return Outcome(order=order, faults=(fault_of(exc),))
+        outcome = Outcome(order=order, faults=(fault_of(exc),))
+    # A process that went away shows itself in many ways, in every sink another: it is asked itself.
+    if outcome.faults and bench.spark.is_gone:
+        return Outcome(order=order, fatal=spark_session.gone())
+    return outcome
 
 
 def _tried(bench: Bench, order: Order) -> Outcome:

@@ -101,6 +101,7 @@ class Spark:
         self._root = root.absolute()
         self._lock = threading.Lock()
         self._session: SparkSession | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._owned = False
 
     @property
@@ -129,6 +130,11 @@ class Spark:
         """Whether there is a session already."""
         return self._session is not None
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the process that was started here has ended under us: no retry brings its session back."""
+        return self._process is not None and self._process.poll() is not None
+
     @contextmanager
     def job(self, pipeline: str, tag: str) -> Iterator[SparkSession]:
         """Run this thread's jobs in the FAIR pool of the pipeline, so that `cancel(tag)` ends them.
@@ -148,9 +154,9 @@ class Spark:
                     self._pool(session, None)
 
     def cancel(self, tag: str) -> None:
-        """Interrupt the jobs that run under the tag, in whatever thread; none is fine."""
+        """Interrupt the jobs that run under the tag, in whatever thread; none is fine, and a Spark that went away."""
         if self._session is not None:
-            with gone_is_unavailable():
+            with suppress(Py4JError, PySparkException, ConnectionError):
                 self._session.interruptTag(tag)
 
     def close(self) -> None:
@@ -184,6 +190,7 @@ class Spark:
             output = log or subprocess.DEVNULL
             how = {"stdout": output, "stderr": output, "start_new_session": True}
             gateway = SparkContext._gateway or launch_gateway(conf, how)  # type: ignore[no-untyped-call]
+            self._process = getattr(gateway, "proc", None)
             context = SparkContext(conf=conf, gateway=gateway)
             return SparkSession(context)
         except (Py4JError, PySparkException, OSError) as failed:
@@ -211,10 +218,15 @@ def gone_is_unavailable() -> Iterator[None]:
     """Turn the many ways in which a dead JVM shows itself into one error."""
     try:
         yield
-    except (Py4JNetworkError, ConnectionError) as gone:
-        raise errors.SparkUnavailable(
-            why="its process went away", hint="start again; what was not finished is found and done again"
-        ) from gone
+    except (Py4JNetworkError, ConnectionError) as failed:
+        raise gone() from failed
+
+
+def gone() -> errors.SparkUnavailable:
+    """The error for a Spark whose process ended under us."""
+    return errors.SparkUnavailable(
+        why="its process went away", hint="start again; what was not finished is found and done again"
+    )
 
 
 def _adopted(session: SparkSession, more: Mapping[str, str] | None = None) -> SparkSession:

@@ -10,7 +10,6 @@ import getpass
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +35,7 @@ from tidegate.progress.watermarks import ValueKind, Watermark, parse_watermark
 from tidegate.project import loading
 from tidegate.project.model import ProjectSpec
 from tidegate.project.problems import did_you_mean
+from tidegate.quick import dataclass
 from tidegate.sources import advances
 from tidegate.sources.specs import ExternalSpec, SourceSpec, WatermarkKind
 from tidegate.tables import documents as table_documents

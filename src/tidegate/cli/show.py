@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +15,7 @@ from rich.text import Text
 
 from tidegate.progress.ranges import RangeSet
 from tidegate.progress.watermarks import Watermark
+from tidegate.quick import dataclass
 from tidegate.views.pipelines import count_text, numbers_text, told
 from tidegate.views.values import (
     Explanation,

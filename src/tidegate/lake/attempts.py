@@ -10,10 +10,10 @@ were published since. Pure.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from tidegate.progress.ranges import Range
+from tidegate.quick import dataclass
 
 DATA: Final = "data"
 

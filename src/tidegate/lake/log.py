@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -21,6 +21,7 @@ from urllib.parse import quote, unquote
 from tidegate import errors
 from tidegate.progress.ranges import Range
 from tidegate.progress.watermarks import Vector, Watermark
+from tidegate.quick import dataclass
 
 #: Of our metadata. A reader refuses a newer one instead of guessing.
 FORMAT: Final = 1

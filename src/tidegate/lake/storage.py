@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, cast
 from urllib.parse import unquote, urlsplit
 
@@ -19,6 +18,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
 from tidegate import clock, errors
+from tidegate.quick import dataclass
 
 #: What Spark calls the object stores.
 _HADOOP: Final = {"s3": "s3a", "az": "abfs"}

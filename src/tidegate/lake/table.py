@@ -15,7 +15,7 @@ import threading
 import uuid
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from tidegate import clock as clocks
@@ -23,6 +23,7 @@ from tidegate import effects, errors
 from tidegate.lake import attempts, log
 from tidegate.lake.log import DataFile, Entry, Kind, Metadata, TableShape, Version
 from tidegate.lake.storage import Storage
+from tidegate.quick import dataclass
 
 #: How often a put is tried of which nothing is found afterwards.
 _PUT_TRIES: Final = 3

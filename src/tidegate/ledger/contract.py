@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins  # `Store.list` hides the other one inside the class
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import Self
@@ -19,6 +18,7 @@ from tidegate import effects, errors
 from tidegate.clock import Clock, SystemClock, from_micros, to_micros
 from tidegate.ledger import sealing
 from tidegate.ledger.keys import check_key, check_prefix
+from tidegate.quick import dataclass
 
 DAY_US = 86_400_000_000
 

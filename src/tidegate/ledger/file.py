@@ -21,7 +21,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,6 +39,7 @@ from tidegate.ledger.contract import (
     check_expected,
     trim_below,
 )
+from tidegate.quick import dataclass
 
 #: How long another process may hold the folder before we give up; its writes take milliseconds.
 BUSY_TIMEOUT_S = 10.0

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from types import TracebackType
 from typing import Self
@@ -23,6 +23,7 @@ from tidegate.clock import Clock, SystemClock, to_micros
 from tidegate.ledger import owners
 from tidegate.ledger.contract import Guard, Operation, Put, Store
 from tidegate.ledger.owners import Owner
+from tidegate.quick import dataclass
 
 TTL_US = 10_000_000
 RENEWALS_PER_TTL = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tidegate.clock import Clock, from_micros, to_micros
 from tidegate.ledger.contract import (
@@ -19,6 +19,7 @@ from tidegate.ledger.contract import (
     check_expected,
     trim_below,
 )
+from tidegate.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from tidegate.quick import dataclass
 
 _PROC = Path("/proc")
 _GONE = frozenset("ZXx")  # of the states of a process: ended, and nobody has fetched its exit code yet

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 from typing import NewType
+
+from tidegate.quick import dataclass
 
 Sealed = NewType("Sealed", bytes)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -12,6 +12,7 @@ from tidegate import errors
 from tidegate.progress.policies import CommitPolicy
 from tidegate.progress.retention import Retention
 from tidegate.progress.retries import RetryBudget
+from tidegate.quick import dataclass
 from tidegate.sinks.specs import From, SinkSpec, StartAt
 
 if TYPE_CHECKING:

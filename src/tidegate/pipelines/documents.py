@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
@@ -23,6 +23,7 @@ from tidegate.progress.marks import Marks
 from tidegate.progress.partition_state import TrackerState
 from tidegate.progress.ranges import EMPTY, Range, RangeSet
 from tidegate.progress.watermarks import Watermark
+from tidegate.quick import dataclass
 from tidegate.sinks.contract import Delivery, Ownership, Receipt
 from tidegate.sources.contract import Slice
 

@@ -9,11 +9,12 @@ newest versions and lowering whoever is too far ahead, until nobody is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from tidegate.progress.groups import Group, alignment, distance_text
 from tidegate.progress.watermarks import Vector, Watermark
+from tidegate.quick import dataclass
 
 
 class Mode(Enum):

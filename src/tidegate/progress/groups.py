@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from tidegate import errors
 from tidegate.progress.durations import format_duration
 from tidegate.progress.watermarks import ValueKind, Watermark
+from tidegate.quick import dataclass
 
 
 class WhenStuck(Enum):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 
 from tidegate.progress.ranges import Range
+from tidegate.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

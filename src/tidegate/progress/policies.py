@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import reduce
 from itertools import groupby
@@ -11,6 +10,7 @@ from operator import and_
 from typing import assert_never
 
 from tidegate.progress.ranges import EMPTY, Range, RangeSet
+from tidegate.quick import dataclass
 
 
 class PolicyName(Enum):

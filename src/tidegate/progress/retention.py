@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tidegate.progress.marks import Marks
 from tidegate.progress.ranges import EMPTY, Range, RangeSet
+from tidegate.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
+
+from tidegate.quick import dataclass
 
 
 class Severity(Enum):

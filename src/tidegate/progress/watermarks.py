@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Final
 
 from tidegate import errors
 from tidegate.clock import from_micros, to_micros
+from tidegate.quick import dataclass
 
 
 class ValueKind(Enum):

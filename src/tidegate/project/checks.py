@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -14,6 +14,7 @@ from tidegate.project import places
 from tidegate.project.conversion import value_kind
 from tidegate.project.kinds import Values
 from tidegate.project.problems import Problems, did_you_mean
+from tidegate.quick import dataclass
 from tidegate.sinks.specs import DeltaSinkSpec, ParquetSinkSpec
 from tidegate.sources.specs import ExternalSpec, LandingSpec, SourceSpec
 from tidegate.tables.declare import TableSpec

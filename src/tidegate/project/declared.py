@@ -11,7 +11,7 @@ import ast
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from enum import Enum
 from pathlib import PurePath
@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar, overload
 from tidegate.project import python
 from tidegate.project.problems import Problems
 from tidegate.project.yaml import Entry, Items, Node, Scalar, Table
+from tidegate.quick import dataclass
 
 F = TypeVar("F", bound=Callable[..., Any])
 

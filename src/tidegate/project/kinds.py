@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from tidegate.progress import durations
 from tidegate.project.problems import Problems, did_you_mean
 from tidegate.project.secrets import mask_credentials
 from tidegate.project.yaml import Entry, Items, Node, Scalar, Table
+from tidegate.quick import dataclass
 
 
 class _Wrong(Enum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -19,6 +19,7 @@ from tidegate.project.model import ProjectSpec
 from tidegate.project.problems import Problem, Problems, did_you_mean, raise_all
 from tidegate.project.settings import PIPELINE_IN_PYTHON, PROJECT
 from tidegate.project.yaml import Scalar, Table
+from tidegate.quick import dataclass
 from tidegate.tables.declare import PythonQuery, TableSpec, parse_option, parse_sql
 
 T = TypeVar("T")

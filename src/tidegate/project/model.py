@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from tidegate.pipelines.declare import DEAD_SUFFIX, LATE_SUFFIX, Late, PipelineSpec
 from tidegate.progress.groups import Group
 from tidegate.project import places
 from tidegate.project.secrets import Url
+from tidegate.quick import dataclass
 from tidegate.sinks.specs import DeltaSinkSpec
 from tidegate.sources.specs import ExternalSpec, SourceSpec
 from tidegate.spark.settings import SparkSettings

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tidegate.errors import ConfigError
+from tidegate.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

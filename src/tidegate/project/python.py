@@ -13,12 +13,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 from tidegate.project.problems import Problems
+from tidegate.quick import dataclass
 
 Function = Callable[..., Any]
 

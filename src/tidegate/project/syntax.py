@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from tidegate.progress.durations import MICROS, parse_duration
 from tidegate.progress.groups import AtLeast
 from tidegate.progress.watermarks import ValueKind, parse_watermark
+from tidegate.quick import dataclass
 from tidegate.sinks.specs import From, StartAt
 
 _WHOLE: Final = re.compile(r"[0-9][0-9_]*")

@@ -7,12 +7,12 @@ silently a boolean and `1e3` never silently a string.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import yaml
 
 from tidegate.project import environment
 from tidegate.project.problems import Problems
+from tidegate.quick import dataclass
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})

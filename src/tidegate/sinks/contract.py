@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from tidegate.lake.log import DataFile
 from tidegate.progress.ranges import Range
 from tidegate.progress.watermarks import Vector
+from tidegate.quick import dataclass
 from tidegate.sinks.specs import SinkSpec, Visibility
 
 if TYPE_CHECKING:

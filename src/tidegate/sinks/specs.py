@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
 from tidegate import errors
+from tidegate.quick import dataclass
 
 
 class Visibility(Enum):

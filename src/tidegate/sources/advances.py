@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tidegate import errors
 from tidegate.clock import to_micros
 from tidegate.ledger.contract import Store
 from tidegate.progress.watermarks import ValueKind, Watermark
+from tidegate.quick import dataclass
 
 #: So many entries are kept. Then the older half is thinned to every second one of each part: what is left
 #: out is only a version that no table can be cut at any more.

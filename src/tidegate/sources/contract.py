@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from tidegate.progress.ranges import Range, RangeSet
+from tidegate.quick import dataclass
 from tidegate.sources.specs import SourceSpec
 
 if TYPE_CHECKING:

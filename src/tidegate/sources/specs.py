@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TypeAlias
 
 from tidegate import errors
+from tidegate.quick import dataclass
 
 DEFAULT_MAX_AHEAD = 10_000
 DEFAULT_MAX_SKEW_US = 300_000_000

@@ -7,13 +7,14 @@ import hashlib
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, Final
 
 from tidegate import errors
 from tidegate.progress.cut import Mode
 from tidegate.progress.durations import parse_duration
+from tidegate.quick import dataclass
 from tidegate.tables.schedules import Schedule, parse_schedule
 
 _OPTION = re.compile(r"--\s*([A-Za-z_][A-Za-z0-9_-]*)\s*:\s*(\S.*)?$")

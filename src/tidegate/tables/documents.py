@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Any, Final
 
 from tidegate.ledger.contract import Store
+from tidegate.quick import dataclass
 from tidegate.tables.graph import Reference
 
 FORMAT: Final = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from tidegate import errors
@@ -12,6 +12,7 @@ from tidegate.lake.log import Version
 from tidegate.ledger.contract import Store
 from tidegate.pipelines import documents as pipeline_documents
 from tidegate.progress.cut import InputState, Problem
+from tidegate.quick import dataclass
 from tidegate.sources import advances
 from tidegate.sources.specs import ExternalSpec
 from tidegate.tables import documents, graph, inputs, scan

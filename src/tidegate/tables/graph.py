@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from tidegate import errors
 from tidegate.pipelines.declare import PipelineSpec
 from tidegate.progress.cut import Mode
 from tidegate.progress.groups import Group
+from tidegate.quick import dataclass
 from tidegate.sinks.specs import DeltaSinkSpec
 from tidegate.sources.specs import ExternalSpec, SourceSpec
 from tidegate.tables.declare import SqlQuery, TableSpec

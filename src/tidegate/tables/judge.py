@@ -6,13 +6,14 @@ Everybody who asks asks here: the scheduler, a manual refresh, `status` and `exp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tidegate import errors
 from tidegate.lake.log import Metadata, Version
 from tidegate.progress.cut import Choice, InputState, Mode, Problem, Standing, Verdict, decide
 from tidegate.progress.durations import format_duration
 from tidegate.progress.groups import Group, WhenStuck
+from tidegate.quick import dataclass
 from tidegate.tables.declare import Over, TableSpec
 from tidegate.tables.documents import TableDocument
 from tidegate.tables.graph import Node

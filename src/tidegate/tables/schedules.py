@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 
 from tidegate.clock import from_micros, to_micros
 from tidegate.progress.durations import format_duration, parse_duration
+from tidegate.quick import dataclass
 
 _FIELDS = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("weekday", 0, 7))
 _SEARCH_DAYS = 366 * 8 + 2  # a leap day that falls on a given weekday may be that far away

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from tidegate.clock import from_micros
@@ -21,6 +20,7 @@ from tidegate.progress.durations import format_duration
 from tidegate.progress.partition_state import TrackerState
 from tidegate.progress.ranges import EMPTY, Range, RangeSet
 from tidegate.progress.watermarks import Watermark
+from tidegate.quick import dataclass
 from tidegate.views.values import FailedRange, PartStatus, PipelineStatus, SinkStatus, State
 
 STUCK_AFTER_US = 300_000_000

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from tidegate.clock import from_micros
 from tidegate.progress.durations import format_duration
 from tidegate.progress.groups import Group
 from tidegate.progress.watermarks import ValueKind, Watermark
+from tidegate.quick import dataclass
 from tidegate.sources import advances
 from tidegate.sources.advances import SourceDocument
 from tidegate.sources.specs import ExternalSpec, SourceSpec, WatermarkKind

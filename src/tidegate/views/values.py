@@ -7,7 +7,7 @@ out of the JSON of `status` and is there for explanations and for what a termina
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Any, Final
@@ -15,6 +15,7 @@ from typing import Any, Final
 from tidegate.clock import to_micros
 from tidegate.progress.ranges import EMPTY, RangeSet
 from tidegate.progress.watermarks import ValueKind, Watermark, format_micros
+from tidegate.quick import dataclass
 
 INSIDE: Final = {"inside": True}
 

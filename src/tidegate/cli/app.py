@@ -122,6 +122,8 @@ def run(argv: list[str]) -> int:
         _close_quietly()
         return 0
     except Exception as exc:  # the edge: whatever it is, people get a line and an exit code
+        if isinstance(exc, _UsageError) and not exc.format_message():
+            return Misused.exit_code  # nothing was asked: the help is printed already
         if debug:
             raise
         error = _told(exc)

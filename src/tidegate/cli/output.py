@@ -11,9 +11,28 @@ from tidegate.errors import TidegateError
 from tidegate.quick import dataclass
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Trimmed:
+    """What Rich draws, without the blanks that it fills lines up with: they would be copied along."""
+
+    renderable: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.segment import Segment
+
+        for line in console.render_lines(self.renderable, options, pad=False):
+            while line and not line[-1].text.strip():
+                line.pop()
+            if line:
+                last = line.pop()
+                yield from line
+                yield Segment(last.text.rstrip(), last.style, last.control)
+            yield Segment.line()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +64,7 @@ class Shell:
     def show(self, *renderables: RenderableType) -> None:
         """Print data for people."""
         for renderable in renderables:
-            self.console.print(renderable)
+            self.console.print(Trimmed(renderable))
 
     def say(self, text: str) -> None:
         """Tell what was done; `--quiet` and `--json` leave it out."""

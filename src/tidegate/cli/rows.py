@@ -113,7 +113,7 @@ def _show(shell: Shell, reading: Reading, asked_limit: int | None) -> None:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for column in reading.rows.schema:
         table.add_column(column.name, justify="right" if _is_number(str(column.type)) else "left", overflow="fold")
     most = reading.rows.num_rows if asked_limit is not None else SHOWN_ROWS

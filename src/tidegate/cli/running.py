@@ -44,8 +44,9 @@ def run_with_progress(shell: Shell, service: Service, names: list[str], *, once:
     from tidegate.cli import show
 
     stop = threading.Event()
-    with service, stopping_on_signals(stop, shell), _listening(shell, service.spec.state / "logs") as on_event:
-        outcome = service.run(names, once=once, stop=stop, on_event=on_event)
+    with service:
+        with stopping_on_signals(stop, shell), _listening(shell, service.spec.state / "logs") as on_event:
+            outcome = service.run(names, once=once, stop=stop, on_event=on_event)
         if shell.as_json:
             shell.document(as_json(outcome))
         elif once and not shell.quiet:

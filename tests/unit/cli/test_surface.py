@@ -85,6 +85,14 @@ def test_what_is_not_built_ends_with_one_line(tg: Run, argv: list[str]) -> None:
     assert "not in this version" in told.err
 
 
+def test_nothing_asked_is_answered_by_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 2, and no complaint below the help."""
+    code = main([])
+    told = capsys.readouterr()
+    assert (code, told.err) == (2, "")
+    assert "Commands" in told.out
+
+
 def test_an_unknown_command_names_the_nearest(tg: Run) -> None:
     """Code, what, and what to do."""
     told = tg("statsu")
@@ -198,6 +206,7 @@ def test_reading_what_was_never_published_is_not_an_empty_table(tg: Run) -> None
         told = tg("read", name)
         assert (told.code, told.out) == (3, "")
         assert "has nothing published yet" in told.err
+    assert "tidegate explain orders__dead" not in tg("read", "orders__dead").err
 
 
 def test_waiting_ends_with_3_when_the_time_is_up(tg: Run) -> None:

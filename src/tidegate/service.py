@@ -269,7 +269,7 @@ class Service:
         from tidegate.project import outputs
 
         if name in self.spec.lake_owners() and name not in self.spec.pipelines and name not in self.spec.tables:
-            return outputs.of_lake(self.spec, name, version=as_of)
+            return outputs.of_side(self.spec, name, version=as_of)
         named = self.named(name)
         match named.kind:
             case "table":

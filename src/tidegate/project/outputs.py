@@ -84,6 +84,10 @@ class Output:
                 name=self.name, current=at, asked=f"checkpoint {checkpoint}", hint=f"see tidegate explain {self.name}"
             )
         edge, files = rounded(self.files, checkpoint + 1)
+        if not files and edge <= checkpoint:
+            first = min(one.range.hi for one in self.files if one.range is not None) - 1
+            hint = f"files hold whole batches, and the first ends with {first}: read at {first} or later"
+            raise errors.BelowReaderLo(name=self.name, reader_lo=first, asked=f"checkpoint {checkpoint}", hint=hint)
         remarks = self.remarks
         if edge <= checkpoint:
             told = f"as of checkpoint {edge - 1}: the files hold whole batches, and {checkpoint} lies inside one"
@@ -108,6 +112,15 @@ def of_pipeline(spec: ProjectSpec, name: str) -> Output:
             return of_lake(spec, sink.table, name=name)
         case ParquetSinkSpec():
             return _of_parquet(str(places.absolute(spec.root, sink.path)), name)
+
+
+def of_side(spec: ProjectSpec, table: str, *, version: int | None = None) -> Output:
+    """A lake table that is written beside the main one, such as the dead letters of a pipeline."""
+    try:
+        return of_lake(spec, table, version=version)
+    except errors.NotYetPublished:
+        hint = f"{spec.lake_owners()[table]} writes it, and had no row for it so far"
+        raise errors.NotYetPublished(name=table, hint=hint) from None
 
 
 def of_lake(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, fields, is_dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +37,14 @@ if TYPE_CHECKING:
 
 NOTHING: Final = "–"
 _BAD, _ODD, _GOOD, _STILL = "bold red", "yellow", "green", "dim"
+
+#: Marks are called by their names; a count of nothing says nothing; sentences are never cut.
+_MARKS: Final = frozenset({"checkpoint_hi_inclusive", "published_hi_inclusive", "reader_lo", "pruner_hi"})
+_COUNTS: Final = frozenset(
+    {"late_rows", "rows_from_the_future", "dead_letters", "numbers_below_the_first", "changed_files", "ungated"}
+)
+_SENTENCES: Final = frozenset({"reason", "message", "error"})
+_NOTED: Final = 30
 
 _STATES: Final = {
     State.FAILED: (0, _BAD),
@@ -186,21 +194,17 @@ def explanation(found: Explanation) -> list[RenderableType]:
     since = f" since {moment(found.since)}" if found.since else ""
     style = _style_of(found.standing)
     head = Text.assemble((found.name, "bold"), f" · {found.kind} · ", (found.standing, style), since)
-    lines: list[tuple[str, str]] = []
-    if found.reason:
-        lines.append(("why", found.reason))
-    if found.blocked_by:
-        lines.append(("in the way", _and(found.blocked_by)))
-    if found.remedy:
-        lines.append(("what moves it", found.remedy))
-    shown: list[RenderableType] = [head]
-    plain = {name: as_json(fact) for name, fact in found.facts.items()}
-    lines += [
-        (_label(name), _flat(fact)) for name, fact in plain.items() if not _is_list_of_facts(fact) and _says(fact)
+    facts = {name: _plain(fact) for name, fact in found.facts.items() if name not in _COUNTS or fact}
+    lines = [
+        ("why", found.reason or ""),
+        ("in the way", _and(found.blocked_by) if found.blocked_by else ""),
+        ("what moves it", found.remedy or ""),
     ]
-    shown.append(_pairs(lines))
-    shown += [_facts(_label(name), fact) for name, fact in plain.items() if _is_list_of_facts(fact)]
-    return shown
+    lines += [
+        (_label(name), _flat(fact)) for name, fact in facts.items() if not _is_list_of_facts(fact) and _says(fact)
+    ]
+    tables = [_facts(_label(name), fact) for name, fact in facts.items() if _is_list_of_facts(fact)]
+    return [head, _pairs([(name, text) for name, text in lines if text]), *tables]
 
 
 # pieces
@@ -233,7 +237,10 @@ def _headline(found: Status) -> RenderableType:
 
 @dataclass(slots=True)
 class _Listing:
-    """A titled table. The first column and those marked `*` give way where 100 columns are too few."""
+    """A titled table. Where 100 columns are too few, columns marked `*` are cut, and those marked `+` wrap.
+
+    The first column is cut too: whoever looks for a name knows it.
+    """
 
     title: str
     columns: tuple[str, ...]
@@ -242,26 +249,37 @@ class _Listing:
     def add(self, *cells: str | Text) -> None:
         self.rows.append(list(cells))
 
-    def __rich__(self) -> RenderableType:
+    def lines(self) -> list[RenderableType]:
+        """The title and the table."""
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style=_STILL)
-        gives_way = [place == 0 or name.endswith("*") for place, name in enumerate(self.columns)]
-        for name, gives in zip(self.columns, gives_way, strict=True):
-            table.add_column(name.rstrip("*"), no_wrap=not gives, min_width=4)
+        columns = [name if place or name[-1] in "*+" else f"{name}*" for place, name in enumerate(self.columns)]
+        for name in columns:
+            table.add_column(name.rstrip("*+"), no_wrap=name[-1] not in "*+", min_width=4)
         for cells in self.rows:
-            table.add_row(*[_cell(cell, gives) for cell, gives in zip(cells, gives_way, strict=True)])
-        return Group(Text(self.title, style="bold"), table, Text())
+            table.add_row(*[_cell(cell, name) for cell, name in zip(cells, columns, strict=True)])
+        return [Text(self.title, style="bold"), table]
+
+    def __rich__(self) -> RenderableType:
+        return Group(*self.lines(), Text())
 
 
-def _cell(cell: str | Text, gives_way: bool) -> Text:
+def _cell(cell: str | Text, column: str) -> Text:
     text = cell if isinstance(cell, Text) else Text(cell)
-    text.no_wrap = True
-    text.overflow = "ellipsis" if gives_way else "ignore"
+    text.no_wrap = not column.endswith("+")
+    text.overflow = "ellipsis" if column.endswith("*") else "fold" if column.endswith("+") else "ignore"
     return text
 
 
 def _notes(notes: Iterable[tuple[str, str]]) -> list[RenderableType]:
-    lines = [Text.assemble((name, "bold"), f"  {note}") for name, note in notes if note]
-    return [*(Padding(line, (0, 0, 0, 1), expand=False) for line in lines), Text()] if lines else []
+    told = [(name, note) for name, note in notes if note]
+    if not told:
+        return []
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="bold", no_wrap=True, max_width=_NOTED)
+    grid.add_column()
+    for name, note in told:
+        grid.add_row(Text(name, overflow="ellipsis"), Text(note))
+    return [Padding(grid, (0, 0, 0, 1), expand=False), Text()]
 
 
 def _pairs(lines: Sequence[tuple[str, str]]) -> RenderableType:
@@ -269,16 +287,33 @@ def _pairs(lines: Sequence[tuple[str, str]]) -> RenderableType:
     grid.add_column(style=_STILL, no_wrap=True)
     grid.add_column()
     for name, text in lines:
-        grid.add_row(name, text)
+        grid.add_row(name, Text(text))
     return Padding(grid, (0, 0, 0, 2), expand=False)
 
 
 def _facts(title: str, facts: Sequence[Mapping[str, Any]]) -> RenderableType:
     columns = [name for name in facts[0] if any(_says(fact.get(name)) for fact in facts)]
-    table = _Listing(title, tuple(f"{_label(name)}*" for name in columns))
+    table = _Listing(title, tuple(f"{_label(name)}{'+' if name in _SENTENCES else '*'}" for name in columns))
     for fact in facts:
         table.add(*[_flat(fact.get(name)) for name in columns])
-    return Padding(table, (1, 0, 0, 2), expand=False)
+    return Padding(Group(*table.lines()), (1, 0, 0, 2), expand=False)
+
+
+def _plain(fact: Any) -> Any:
+    """A fact as people read it: the words of the JSON, and times to the second."""
+    if isinstance(fact, datetime):
+        return moment(fact)
+    if is_dataclass(fact) and not isinstance(fact, (type, Watermark)):
+        return {one.name: _plain(getattr(fact, one.name)) for one in fields(fact) if "inside" not in one.metadata}
+    match fact:
+        case {"mode": mode, "why": why}:
+            return f"{mode or 'none'}: {why}" if why else mode
+        case Mapping():
+            return {name: _plain(one) for name, one in fact.items()}
+        case list() | tuple():
+            return [_plain(one) for one in fact]
+        case _:
+            return as_json(fact)
 
 
 def _is_list_of_facts(fact: object) -> bool:
@@ -306,7 +341,7 @@ def _flat(fact: Any) -> str:
 
 
 def _label(name: str) -> str:
-    return name.replace("_", " ")
+    return name if name in _MARKS else name.replace("_", " ")
 
 
 def _approximate(size_bytes: int) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console, RenderableType
 
 from tests.unit.cli import samples
 from tidegate.cli import show
+from tidegate.cli.output import Shell
 from tidegate.service import CheckpointRange
 
 
@@ -86,6 +88,33 @@ def test_an_explanation_has_reason_remedy_and_every_fact() -> None:
     found = "\n".join(lines(*show.explanation(samples.EXPLANATION)))
     for text in (samples.REASON, "tidegate advance order_lines", "order_lines, orders", "full", "frontier", "closed"):
         assert text in found
+
+
+def test_an_explanation_has_no_empty_counts_and_no_fraction_of_a_second() -> None:
+    """Noise is left to the JSON; reasons in its tables are never cut."""
+    facts = {
+        "late_rows": 0,
+        "dead_letters": 2,
+        "reader_lo": 0,
+        "heard_at": samples.AT.replace(microsecond=5),
+        "history": [{"what": "waited", "reason": f"{samples.REASON}, and {samples.REASON}"}],
+    }
+    found = lines(*show.explanation(replace(samples.EXPLANATION, facts=facts)))
+    text = "\n".join(found)
+    assert "late rows" not in text
+    assert "reader_lo" in text
+    assert "dead letters" in text
+    assert "2026-03-01T12:10:00Z" in text
+    assert "…" not in text
+    assert max(map(len, found)) <= 100
+
+
+def test_what_is_printed_has_no_trailing_blanks(capsys: pytest.CaptureFixture[str]) -> None:
+    """Rich fills lines up; whoever copies them would have that too."""
+    Shell().show(*show.status(samples.STATUS), *show.explanation(samples.EXPLANATION))
+    printed = capsys.readouterr().out.splitlines()
+    assert printed
+    assert [line for line in printed if line != line.rstrip()] == []
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])

@@ -186,7 +186,7 @@ class LakeTable:
 
     def create(self, shape: TableShape, metadata: Metadata, *, added: Iterable[DataFile] = ()) -> Version:
         """The first version. Raises `LakeConflict` when somebody was faster, `NotOurs` when the folder is in use."""
-        return self.commit(metadata, added=added, shape=shape)
+        return self._commit(metadata, tuple(added), (), shape, after=-1)
 
     def claim(self, owner: str, epoch: int, token: int) -> Version | None:
         """Take the table over: from now on a lower token cannot commit. None when there is no table yet.
@@ -223,33 +223,12 @@ class LakeTable:
         """Commit the version after the known head, and give it. `id` and `at_us` of the metadata are set here.
 
         `onto` is the version that was looked at when this was decided: another head is a conflict.
+        What was decided on a table that is not there yet is `create`'s.
         Raises `StaleWriter` when a higher token was here, `LakeConflict` when another commit took the
         version: look again and decide again. `LakeUnavailable` says that the outcome is unknown;
         the next call of anything finds out. No file of a commit that raised may be deleted.
         """
-        with self._lock:
-            head = self.known_head()
-            if onto is not None and (head is None or head.version < onto.version):
-                raise errors.LakeCorrupt(table=self.name, what=f"version {onto.version}, which was there, is gone")
-            if onto is not None and head is not None and head.version > onto.version:
-                raise self._lost(self.version(onto.version + 1), metadata)
-            if head is None:
-                self._check_columns(shape)
-                self._check_folder()
-                self._check_token(self._reserved(), metadata.token)
-            else:
-                self._check_token(self._ours(head).token, metadata.token)
-            arrived, gone = tuple(added), tuple(removed)
-            number = 0 if head is None else head.version + 1
-            stamped = self._stamped(metadata, head, number, removes=bool(gone))
-            sizes = [(file.path, file.size_bytes) for file in gone]
-            self._put(number, log.encode(stamped, number, added=arrived, removed=sizes, shape=shape), stamped)
-            version = self._remember(Version(version=number, at_us=stamped.at_us, metadata=stamped))
-            self._head = version
-            paths, bytes_ = tuple(path for path, _ in sizes), tuple(size for _, size in sizes)
-            self._follow(Entry(version=version, added=arrived, removed=paths, removed_bytes=bytes_, shape=shape))
-        self._checkpoint_if_due(version)
-        return version
+        return self._commit(metadata, tuple(added), tuple(removed), shape, after=None if onto is None else onto.version)
 
     def delete_files(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Delete files by name, and tell which were there. Those of the newest version are never deleted."""
@@ -457,6 +436,39 @@ class LakeTable:
     def _reserved(self) -> int | None:
         names = (one.name for one in self.storage.walk(_CLAIMS))
         return max((int(name) for name in names if name.isdecimal()), default=None)
+
+    def _commit(
+        self,
+        metadata: Metadata,
+        added: tuple[DataFile, ...],
+        removed: tuple[DataFile, ...],
+        shape: TableShape | None,
+        *,
+        after: int | None,
+    ) -> Version:
+        """Commit after the version `after` (-1: there is none), or after whatever is the newest."""
+        with self._lock:
+            head = self.known_head()
+            number = 0 if head is None else head.version + 1
+            if after is not None and number <= after:
+                raise errors.LakeCorrupt(table=self.name, what=f"version {after}, which was there, is gone")
+            if after is not None and number > after + 1:
+                raise self._lost(self.version(after + 1), metadata)
+            if head is None:
+                self._check_columns(shape)
+                self._check_folder()
+                self._check_token(self._reserved(), metadata.token)
+            else:
+                self._check_token(self._ours(head).token, metadata.token)
+            stamped = self._stamped(metadata, head, number, removes=bool(removed))
+            sizes = [(file.path, file.size_bytes) for file in removed]
+            self._put(number, log.encode(stamped, number, added=added, removed=sizes, shape=shape), stamped)
+            version = self._remember(Version(version=number, at_us=stamped.at_us, metadata=stamped))
+            self._head = version
+            paths, bytes_ = tuple(path for path, _ in sizes), tuple(size for _, size in sizes)
+            self._follow(Entry(version=version, added=added, removed=paths, removed_bytes=bytes_, shape=shape))
+        self._checkpoint_if_due(version)
+        return version
 
     def _stamped(self, metadata: Metadata, head: Version | None, number: int, *, removes: bool) -> Metadata:
         removed_at = number if removes else None if head is None else _removed_at(head)

@@ -120,6 +120,8 @@ class DeltaSink(Sink):
                 if step is None:
                     return self._seen(head)
                 try:
+                    if head is None:
+                        return self._seen(self.table.create(shape, step.metadata, added=step.added))
                     changed = None if shape == known else shape
                     return self._seen(self.table.commit(step.metadata, added=step.added, shape=changed, onto=head))
                 except errors.LakeConflict:

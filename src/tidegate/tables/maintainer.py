@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tidegate import errors
 from tidegate.clock import Clock, to_micros
 from tidegate.lake import schemas
-from tidegate.lake.log import DataFile, Version
+from tidegate.lake.log import Version
 from tidegate.lake.table import LakeTable
 from tidegate.ledger import leases
 from tidegate.ledger.contract import Put, Store
@@ -274,14 +274,13 @@ class Maintainer:
         staged = self._staged(facts, verdict, lease)
         made = Made(rows=staged.rows, schema_fp=schemas.fingerprint(staged.schema))
         said = contents.metadata_of(facts, verdict, token=lease.token, how=how, made=made)
-        known = None if facts.own is None else table.shape(facts.own.version)
-        if known is None:
-            shape = schemas.new_shape(staged.schema, (), created_us=self._now_us())
-        else:
-            shape = replace(known, schema_json=staged.schema)
-        removed: tuple[DataFile, ...] = () if facts.own is None else table.files(facts.own.version)
         # The lease may have been lost while Spark computed; the log would refuse it too.
         lease.check()
+        new = schemas.new_shape(staged.schema, (), created_us=self._now_us())
+        if facts.own is None:
+            return table.create(new, said, added=staged.files)
+        known, removed = table.shape(facts.own.version), table.files(facts.own.version)
+        shape = new if known is None else replace(known, schema_json=staged.schema)
         changed = None if shape == known else shape
         return table.commit(said, added=staged.files, removed=removed, shape=changed, onto=facts.own)
 

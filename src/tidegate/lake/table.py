@@ -101,13 +101,16 @@ class LakeTable:
     # What is there
 
     def head(self) -> Version | None:
-        """The newest version, looked for beyond the one that is known; None before the first commit."""
+        """The newest version, looked for beyond the one that is known; None before the first commit.
+
+        A newest entry that a power cut tore is not there: nobody was ever told of it.
+        """
         with self._lock:
             newest = self._newest()
             if newest is None:
                 self._head = None
             elif self._head is None or self._head.version != newest:
-                self._head = self.version(newest)
+                self._head = self._whole(newest)
             self._unsure = False
             return self._head
 
@@ -304,6 +307,14 @@ class LakeTable:
             if self._has(low + leap):
                 low += leap
         return low
+
+    def _whole(self, newest: int) -> Version | None:
+        try:
+            return self.version(newest)
+        except errors.LakeCorrupt:
+            if not self._is_torn(newest):
+                raise
+        return self.version(newest - 1) if newest else None
 
     def _start(self) -> int | None:
         hint = self._hint()

@@ -349,8 +349,8 @@ class Maintainer:
         if desk.is_tidy:
             return
         table = self._with.lake(name)
+        table.repair()
         if table.exists:
-            table.repair()
             table.sweep((), below_token=lease.token, older_than_us=self._now_us() - SWEEP_AFTER_US)
         desk.is_tidy = True
 

@@ -17,7 +17,7 @@ KINDS = {"law", "contract", "whole", "crash"}
 
 
 @cache
-def tests_of(path: str) -> frozenset[str]:
+def names_in(path: str) -> frozenset[str]:
     """What can be run in a file: `test_this`, `TestThat`, `TestThat::test_this`."""
     found: set[str] = set()
     for node in ast.parse((ROOT / path).read_text()).body:
@@ -42,7 +42,7 @@ def test_every_promise_is_held_by_tests_that_are_there(section: str) -> None:
     rows = [line for line in section.splitlines() if line.startswith("| ") and not line.startswith("| kind")]
     named = NAMED.findall(section)
     assert len(named) == len(rows), "a row that is not `| kind | path::name |`"
-    missing = [f"{path}::{name}" for _, path, name in named if name not in tests_of(path)]
+    missing = [f"{path}::{name}" for _, path, name in named if name not in names_in(path)]
     assert missing == []
     kinds = {kind for kind, _, _ in named}
     assert kinds <= KINDS
@@ -51,5 +51,5 @@ def test_every_promise_is_held_by_tests_that_are_there(section: str) -> None:
 
 def test_a_name_that_is_not_there_is_found() -> None:
     """The check above can fail."""
-    assert "test_that_nobody_wrote" not in tests_of("tests/unit/docs/test_guarantees.py")
-    assert "test_a_name_that_is_not_there_is_found" in tests_of("tests/unit/docs/test_guarantees.py")
+    assert "test_that_nobody_wrote" not in names_in("tests/unit/docs/test_guarantees.py")
+    assert "test_a_name_that_is_not_there_is_found" in names_in("tests/unit/docs/test_guarantees.py")

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import Field, FrozenInstanceError
+from dataclasses import MISSING, Field, FrozenInstanceError
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, Final
 
 __all__ = ["dataclass"]
 
+_UNSET: Final = object()
 _VALUE: Final = {"frozen": True, "slots": True, "kw_only": True}
 
 
@@ -33,7 +34,7 @@ else:
 
 
 def _value(cls: type) -> type:
-    made = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=True, slots=True)(cls)
+    made: type = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=True, slots=True)(cls)
     own = made.__dict__
     for name, method in _methods(made, dataclasses.fields(made)).items():
         # What a class says itself stays; `__hash__` is None where it only says what is equal.
@@ -49,8 +50,9 @@ def _methods(made: type, fields: tuple[Field[Any], ...]) -> dict[str, Callable[.
     shown = tuple(one.name for one in fields if one.repr)
 
     def __init__(self: Any, /, *given: Any, **named: Any) -> None:
-        made.__init__ = _initializer(made, fields)  # type: ignore[misc]  # from now on it is the compiled one
-        made.__init__(self, *given, **named)
+        initializer = _initializer(made, fields)
+        type.__setattr__(made, "__init__", initializer)  # from now on it is the compiled one
+        initializer(self, *given, **named)
 
     @recursive_repr()
     def __repr__(self: Any) -> str:
@@ -65,12 +67,12 @@ def _methods(made: type, fields: tuple[Field[Any], ...]) -> dict[str, Callable[.
     def __setattr__(self: Any, name: str, value: object) -> None:
         if type(self) is made or name in names:
             raise FrozenInstanceError(f"cannot assign to field {name!r}")
-        super(made, self).__setattr__(name, value)
+        object.__setattr__(self, name, value)
 
     def __delattr__(self: Any, name: str) -> None:
         if type(self) is made or name in names:
             raise FrozenInstanceError(f"cannot delete field {name!r}")
-        super(made, self).__delattr__(name)
+        object.__delattr__(self, name)
 
     def __getstate__(self: Any) -> list[Any]:
         return [getattr(self, name) for name in names]
@@ -92,16 +94,25 @@ def _taking(names: Any) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _initializer(made: type, fields: tuple[Field[Any], ...]) -> Callable[..., None]:
-    """The `__init__` that the standard library makes for a class with the same fields."""
-    namespace: dict[str, Any] = {
-        one.name: dataclasses.field(  # type: ignore[call-overload]  # one of the two is missing
-            default=one.default, default_factory=one.default_factory, init=one.init, kw_only=True
-        )
-        for one in fields
-    }
-    namespace["__annotations__"] = {one.name: one.type for one in fields}
-    namespace["__module__"] = made.__module__
+    """The `__init__` of the class, as the standard library would write it."""
+    given: dict[str, Any] = {"_put": object.__setattr__, "_unset": _UNSET}
+    parameters, lines = ["self"], []
+    for one in fields:
+        given[f"_made_{one.name}"], given[f"_else_{one.name}"] = one.default_factory, one.default
+        value = one.name if one.init else f"_else_{one.name}"
+        if one.default_factory is not MISSING:
+            value = f"_made_{one.name}() if {one.name} is _unset else {one.name}" if one.init else f"_made_{one.name}()"
+        if one.init:
+            otherwise = "_unset" if one.default_factory is not MISSING else f"_else_{one.name}"
+            is_needed = one.default is MISSING and one.default_factory is MISSING
+            parameters.append(one.name if is_needed else f"{one.name}={otherwise}")
+        if one.init or value != f"_else_{one.name}" or one.default is not MISSING:
+            lines.append(f"_put(self, {one.name!r}, {value})")
     if hasattr(made, "__post_init__"):
-        namespace["__post_init__"] = made.__post_init__
-    like = dataclasses.dataclass(frozen=True, repr=False, eq=False)(type(made.__name__, (), namespace))
-    return like.__init__  # type: ignore[misc,no-any-return]  # it is put into the class that it is like
+        lines.append("self.__post_init__()")
+    if len(parameters) > 1:
+        parameters.insert(1, "*")
+    exec(f"def __init__({', '.join(parameters)}):\n {'; '.join(lines) or 'pass'}", given)
+    initializer: Callable[..., None] = given["__init__"]
+    initializer.__qualname__ = f"{made.__qualname__}.__init__"
+    return initializer

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests import jvm
 from tests.blackbox.harness import SPARK, Project
+
+
+@pytest.fixture(scope="session", autouse=True)
+def archive(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The classes of Spark, for JVMs that start quickly."""
+    jvm.make_archive(tmp_path_factory.mktemp("archive"))
 
 
 @pytest.fixture

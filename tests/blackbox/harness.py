@@ -12,10 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SPARK = """\
+from tests import jvm
+
+SPARK = f"""\
 spark:
   master: local[2]
-  conf: {spark.sql.shuffle.partitions: 2, spark.driver.memory: 1g}
+  conf:
+    spark.sql.shuffle.partitions: 2
+    spark.driver.memory: 1g
+    spark.driver.extraJavaOptions: "{jvm.OPTIONS}"
 """
 WAIT_S = 120.0
 

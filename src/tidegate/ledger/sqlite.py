@@ -29,6 +29,7 @@ from tidegate.ledger.contract import (
     Write,
     check_expected,
 )
+from tidegate.ledger.statements import read_statements
 
 #: How long another process may hold the file before we give up; its transactions take milliseconds.
 BUSY_TIMEOUT_S = 10.0
@@ -42,13 +43,7 @@ _SLACK = 8  # a history may run over its count by an eighth: trimming in lots to
 _Answer = TypeVar("_Answer")
 
 
-def _statements(path: Path) -> dict[str, str]:
-    """The named statements of an .sql file."""
-    named = path.read_text(encoding="utf-8").split("-- name: ")[1:]
-    return {name.strip(): sql.strip() for name, _, sql in (piece.partition("\n") for piece in named)}
-
-
-SQL = _statements(Path(__file__).with_suffix(".sql"))
+SQL = read_statements(Path(__file__).with_suffix(".sql"))
 
 
 class _Head(NamedTuple):

@@ -25,6 +25,8 @@ def open_store(url: str, *, root: Path, clock: Clock | None = None) -> Store:
     """
     if url == "memory:":
         return MemoryStore(clock, shelf=_shelves.setdefault(root.resolve(), Shelf()))
+    if url.startswith(("postgresql://", "postgres://")):
+        return _postgres(url, clock)
     if url.startswith("file:") and len(url) > len("file:"):
         return FileStore(root / url.removeprefix("file:"), clock)
     if url.startswith(_SQLITE) and len(url) > len(_SQLITE):
@@ -32,3 +34,12 @@ def open_store(url: str, *, root: Path, clock: Clock | None = None) -> Store:
     raise errors.ConfigError(
         where="ledger", what=f"{url} is not a ledger", hint="write sqlite:///.tidegate/ledger.db, or memory:"
     )
+
+
+def _postgres(url: str, clock: Clock | None) -> Store:
+    try:
+        from tidegate.ledger.postgres import PostgresStore  # noqa: PLC0415 -- who has no Postgres needs no driver
+    except ImportError as error:
+        what = f"its driver is not installed ({error})"
+        raise errors.ConfigError(where="ledger", what=what, hint="pip install 'tidegate[postgres]'") from error
+    return PostgresStore(url, clock)

@@ -53,7 +53,7 @@ def test_a_sqlite_url_is_relative_to_the_project_or_absolute(tmp_path: Path) -> 
     assert outside.path == tmp_path / "else.db"
 
 
-@pytest.mark.parametrize("url", ["", "sqlite:///", "sqlite://x", "postgresql://x", "memory", "ledger.db"])
+@pytest.mark.parametrize("url", ["", "sqlite:///", "sqlite://x", "memory", "ledger.db"])
 def test_what_is_no_ledger_is_refused_with_one_that_works(url: str, tmp_path: Path) -> None:
     """The hint shows a URL that works."""
     with pytest.raises(errors.ConfigError) as refused:

@@ -317,7 +317,7 @@ class TestTheEnvironment:
     @pytest.mark.parametrize(
         ("yaml", "value"),
         [
-            ("ledger: ${SECRET}\n", "postgresql://me:hunter2@h/db"),
+            ("ledger: ${SECRET}\n", "mysql://me:hunter2@h/db"),
             ("name: ${SECRET}\n", "hunter2 hunter2"),
             ("sources:\n  s: {type: generator, checkpoints: '${SECRET}'}\n", "hunter2"),
             ("sources:\n  s: {type: generator, checkpoints: 1, start: '${SECRET}'}\n", "hunter2"),
@@ -341,8 +341,8 @@ class TestTheEnvironment:
 
     def test_credentials_written_in_a_url_are_masked(self, problems: Problems) -> None:
         """Also in the sentence that refuses it."""
-        told = problems("ledger: postgresql://me:hunter2@db/tide?password=hunter2\n")
-        assert "postgresql://me:***@db/tide?password=***" in told[0]
+        told = problems("ledger: mysql://me:hunter2@db/tide?password=hunter2\n")
+        assert "mysql://me:***@db/tide?password=***" in told[0]
         assert "hunter2" not in told[0]
 
 

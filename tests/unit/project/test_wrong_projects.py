@@ -111,9 +111,9 @@ CASES = {
         "5: sources.orders.format: avro is not built yet; there is json, csv, parquet or text",
     ),
     "not built: ledger": (
-        "ledger: postgresql://h/db\n",
-        "1: ledger must be the URL of a ledger, such as sqlite:///.tidegate/ledger.db, not 'postgresql://h/db' "
-        "(postgresql: ledgers are not built yet; there is sqlite:///FILE, file:DIR and memory:)",
+        "ledger: s3://b/p\n",
+        "1: ledger must be the URL of a ledger, such as sqlite:///.tidegate/ledger.db, not 's3://b/p' "
+        "(s3: ledgers are not built yet; there is sqlite:///FILE, file:DIR, postgresql://… and memory:)",
     ),
     "not built: lake": (
         "lake: s3://bucket/lake\n",

@@ -1,0 +1,122 @@
+-- The statements of the Postgres ledger, each under its name. `tidegate.ledger.postgres` runs them.
+--
+-- As in SQLite a document's head is one row and what it was before lies in `history`. `keeps` says
+-- whether the head goes to the history when the next version comes; `kept` counts the rows of history
+-- that no pin holds, and `oldest_us` is not later than the oldest of them.
+
+-- name: migration 1
+CREATE TABLE document (
+    key        TEXT COLLATE "C" PRIMARY KEY,
+    version    BIGINT  NOT NULL,
+    live       BOOLEAN NOT NULL,
+    keeps      BOOLEAN NOT NULL,
+    pinned     BOOLEAN NOT NULL,
+    kept       BIGINT  NOT NULL,
+    oldest_us  BIGINT  NOT NULL,
+    created_us BIGINT  NOT NULL,
+    size       BIGINT  NOT NULL,
+    body       BYTEA   NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
+CREATE TABLE history (
+    key        TEXT COLLATE "C" NOT NULL,
+    version    BIGINT  NOT NULL,
+    live       BOOLEAN NOT NULL,
+    pinned     BOOLEAN NOT NULL,
+    created_us BIGINT  NOT NULL,
+    size       BIGINT  NOT NULL,
+    body       BYTEA   NOT NULL,
+    PRIMARY KEY (key, version)
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+
+-- name: layout_exists
+SELECT to_regclass('layout') IS NOT NULL;
+
+-- name: layout
+SELECT coalesce(max(version), 0) FROM layout;
+
+-- name: make_layout
+CREATE TABLE IF NOT EXISTS layout (version INTEGER PRIMARY KEY, made_at TIMESTAMPTZ NOT NULL DEFAULT now());
+
+-- name: migrated
+INSERT INTO layout (version) VALUES (%(version)s);
+
+-- name: now
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+
+-- name: begun
+SELECT pg_current_xact_id()::text, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+
+-- name: outcome
+SELECT pg_xact_status(%(xid)s::xid8);
+
+-- name: read_head
+SELECT version, body, created_us FROM document WHERE key = %(key)s AND live;
+
+-- name: read_version
+SELECT version, body, created_us FROM document WHERE key = %(key)s AND version = %(version)s
+UNION ALL
+SELECT version, body, created_us FROM history WHERE key = %(key)s AND version = %(version)s
+LIMIT 1;
+
+-- name: keys
+SELECT key FROM document WHERE key >= %(first)s AND key < %(end)s AND live ORDER BY key;
+
+-- name: scan
+SELECT key, version, body, created_us FROM document WHERE key >= %(first)s AND key < %(end)s AND live ORDER BY key;
+
+-- name: versions
+SELECT version, created_us, size, pinned, live FROM history WHERE key = %(key)s
+UNION ALL
+SELECT version, created_us, size, pinned, live FROM document WHERE key = %(key)s
+ORDER BY version;
+
+-- name: lock_heads
+SELECT key, version, live, keeps, pinned, kept, oldest_us, created_us
+FROM document WHERE key = ANY(%(keys)s) ORDER BY key FOR NO KEY UPDATE;
+
+-- name: insert
+INSERT INTO document (key, version, live, keeps, pinned, kept, oldest_us, created_us, size, body)
+VALUES (%(key)s, %(version)s, %(live)s, %(keeps)s, FALSE, 0, 0, %(now_us)s, %(size)s, %(body)b);
+
+-- name: update
+UPDATE document
+SET version = %(version)s, live = %(live)s, keeps = %(keeps)s, pinned = FALSE, kept = %(kept)s,
+    oldest_us = %(oldest_us)s, created_us = %(now_us)s, size = %(size)s, body = %(body)b
+WHERE key = %(key)s;
+
+-- name: archive
+INSERT INTO history (key, version, live, pinned, created_us, size, body)
+SELECT key, version, live, pinned, created_us, size, body FROM document WHERE key = %(key)s;
+
+-- name: trim_oldest
+DELETE FROM history WHERE key = %(key)s AND version IN (
+    SELECT version FROM history WHERE key = %(key)s AND NOT pinned ORDER BY version LIMIT %(excess)s
+);
+
+-- name: trim_older
+DELETE FROM history WHERE key = %(key)s AND NOT pinned AND created_us < %(before_us)s;
+
+-- name: recount
+UPDATE document
+SET kept = there.kept, oldest_us = there.oldest_us
+FROM (
+    SELECT count(*) AS kept, coalesce(min(created_us), 0) AS oldest_us
+    FROM history WHERE key = %(key)s AND NOT pinned
+) AS there
+WHERE key = %(key)s;
+
+-- name: hold_absence
+INSERT INTO document (key, version, live, keeps, pinned, kept, oldest_us, created_us, size, body)
+VALUES (%(key)s, 0, FALSE, FALSE, FALSE, 0, 0, 0, 0, '');
+
+-- name: forget_history
+DELETE FROM history WHERE key = %(key)s;
+
+-- name: forget
+DELETE FROM document WHERE key = %(key)s;
+
+-- name: pin_head
+UPDATE document SET pinned = %(pinned)s WHERE key = %(key)s AND version = %(version)s;
+
+-- name: pin_history
+UPDATE history SET pinned = %(pinned)s WHERE key = %(key)s AND version = %(version)s;

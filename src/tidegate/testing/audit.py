@@ -29,6 +29,8 @@ from tidegate.effects import EffectName, Moment
 #: Written by anybody at any time, and no effect: nobody decides by them.
 ALLOWED: Final = (
     "*.log",
+    "*/.tidegate",
+    "*/logs",
     "*/logs/*",
     "*.pyc",
     "*/__pycache__",

@@ -5,10 +5,11 @@
 runs `tidegate run --once` and kills it with SIGKILL after its third put in the ledger. A point is
 `<effect>:<before|after>:<nth>`, of the effects in `tidegate.effects`; `:python` (the default),
 `:jvm`, `:both` or `:stop` behind it says what is hit: this process, the JVM it started, both, or
-this process with SIGSTOP, which makes a zombie that SIGCONT wakes. Several points go with commas.
+this process with SIGSTOP, which makes a zombie that SIGCONT wakes. A point that hits the JVM counts
+only what is passed while there is one. Several points go with commas.
 
-`TIDEGATE_CRASH_LOG` names a file that gets a line for every point that was passed, so that a suite
-can tell which effects a run has and how often. `TIDEGATE_AUDIT` names a file that gets a line for
+`TIDEGATE_CRASH_LOG` names a file that gets a line for every point that was passed, and one for each
+that struck, so that a suite can tell which effects a run has and how often. `TIDEGATE_AUDIT` names a file that gets a line for
 everything that was written outside a point (`tidegate.testing.audit`).
 """
 
@@ -32,6 +33,8 @@ CRASH = "TIDEGATE_CRASH"
 CRASH_LOG = "TIDEGATE_CRASH_LOG"
 AUDIT = "TIDEGATE_AUDIT"
 AUDIT_ROOT = "TIDEGATE_AUDIT_ROOT"
+#: What the line of a point that struck begins with; the point follows.
+STRUCK = "struck"
 
 
 class Hit(Enum):
@@ -86,22 +89,32 @@ class Trap:
     def __init__(
         self, points: Sequence[Point], *, strike: Callable[[Hit], None], note: Callable[[str], None] | None = None
     ) -> None:
-        self._points = {(point.effect, point.moment, point.nth): point for point in points}
+        self._points = tuple(points)
         self._strike = strike
         self._note = note
         self._passed: Counter[tuple[EffectName, Moment]] = Counter()
+        self._counted: Counter[Point] = Counter()
         self._lock = threading.Lock()
 
     def __call__(self, effect: EffectName, moment: Moment, facts: dict[str, object]) -> None:
         # Held while striking: no other thread gets past a point in the last moment of its process.
         with self._lock:
             self._passed[effect, moment] += 1
-            nth = self._passed[effect, moment]
-            if self._note is not None:
-                self._note(f"{effect}:{moment.value}:{nth}\n")
-            point = self._points.get((effect, moment, nth))
-            if point is not None:
-                self._strike(point.hit)
+            self._say(f"{effect}:{moment.value}:{self._passed[effect, moment]}")
+            for point in self._points:
+                if (point.effect, point.moment) == (effect, moment) and _can_hit(point.hit):
+                    self._counted[point] += 1
+                    if self._counted[point] == point.nth:
+                        self._say(f"{STRUCK} {point}")
+                        self._strike(point.hit)
+
+    def _say(self, line: str) -> None:
+        if self._note is not None:
+            self._note(f"{line}\n")
+
+
+def _can_hit(hit: Hit) -> bool:
+    return hit not in (Hit.JVM, Hit.BOTH) or bool(jvms_of(os.getpid()))
 
 
 def strike(hit: Hit) -> None:

@@ -96,13 +96,20 @@ def test_points_are_separated_by_commas_and_hit_python_by_default() -> None:
 def test_a_trap_strikes_once_at_the_nth_time_and_notes_all() -> None:
     struck: list[Hit] = []
     noted: list[str] = []
-    points = crash.parse("ledger.put:after:2:jvm,ledger.delete:before:1")
+    points = crash.parse("ledger.put:after:2:stop,ledger.delete:before:1")
     with crash.trap(points, strike=struck.append, note=noted.append):
         for _ in range(3):
             with effects.effect(effects.LEDGER_PUT):
                 assert len(struck) == (1 if len(noted) > 4 else 0)
-    assert struck == [Hit.JVM]
-    assert noted == [f"ledger.put:{side}:{nth}\n" for nth in (1, 2, 3) for side in ("before", "after")]
+    assert struck == [Hit.STOP]
+    passed = [f"ledger.put:{side}:{nth}\n" for nth in (1, 2, 3) for side in ("before", "after")]
+    assert noted == [*passed[:4], "struck ledger.put:after:2:stop\n", *passed[4:]]
+
+
+@pytest.mark.parametrize("hit", [Hit.JVM, Hit.BOTH])
+def test_what_hits_a_jvm_waits_for_one(hit: Hit) -> None:
+    waits = run(f"ledger.put:before:1:{hit.value}")
+    assert (waits.returncode, waits.stdout) == (0, "put\nput\nput\ndone\n")
 
 
 def test_an_effect_that_raises_has_no_point_after_it() -> None:
@@ -122,7 +129,7 @@ def test_the_process_dies_before_the_effect() -> None:
 
 
 def test_the_process_dies_after_the_effect() -> None:
-    died = run("ledger.put:after:2:both")
+    died = run("ledger.put:after:2")
     assert (died.returncode, died.stdout) == (-signal.SIGKILL, "put\nput\n")
 
 

@@ -157,7 +157,7 @@ def _parse_refresh(value: str) -> Refresh:
 
 def _parse_tolerance(value: str) -> int:
     """Microseconds from a duration; a bare number counts, for groups of integer watermarks."""
-    return int(value) if value.isdigit() else parse_duration(value)
+    return int(value) if value.isascii() and value.isdigit() else parse_duration(value)
 
 
 _OPTIONS: Final[dict[str, Callable[[str], object]]] = {

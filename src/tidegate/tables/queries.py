@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import sqlglot
 from sqlglot import exp
@@ -14,6 +15,10 @@ from tidegate.tables.declare import PythonQuery, SqlQuery, TableSpec
 from tidegate.tables.graph import Reference
 
 _SAY = "a table is one SELECT"
+#: What is between and after semicolons: nothing, or a comment.
+_NOTHING: Final = (type(None), exp.Semicolon)
+#: What the parser makes of statements that it has no name for.
+_NAMELESS: Final = (exp.Command, exp.Alias)
 
 
 def references(spec: TableSpec) -> tuple[Reference, ...]:
@@ -33,7 +38,7 @@ def references(spec: TableSpec) -> tuple[Reference, ...]:
 
 def _parsed(spec: TableSpec, query: SqlQuery) -> exp.Query:
     try:
-        statements = [one for one in sqlglot.parse(query.text, read="spark") if one is not None]
+        statements = [one for one in sqlglot.parse(query.text, read="spark") if not isinstance(one, _NOTHING)]
     except ParseError as broken:
         first = broken.errors[0] if broken.errors else {}
         line = query.line + int(first.get("line") or 1) - 1
@@ -48,7 +53,8 @@ def _parsed(spec: TableSpec, query: SqlQuery) -> exp.Query:
         raise errors.ConfigError(where=f"{spec.file}:{query.line}", what=what)
     [tree] = statements
     if not isinstance(tree, exp.Query):
-        what = f"this is {type(tree).__name__.upper()}, not a query; {_SAY}"
+        kind = "this is no query" if isinstance(tree, _NAMELESS) else f"this is {type(tree).__name__.upper()}, no query"
+        what = f"{kind}; {_SAY}"
         raise errors.ConfigError(where=f"{spec.file}:{query.line}", what=what)
     return tree
 

@@ -85,7 +85,7 @@ def test_a_pipeline_is_read_by_its_own_name_and_by_its_table() -> None:
         ("SELECT * FROM parquet.`/x`", "tables/t.sql:1: parquet.`/x` is not known here"),
         ("SELECT * FROM t", "tables/t.sql:1: table t reads itself"),
         ("SELECT * FROM a", "tables/a.sql:1: tables read each other in a circle: t → a → t"),
-        ("DELETE FROM orders", "tables/t.sql:1: this is DELETE, not a query"),
+        ("DELETE FROM orders", "tables/t.sql:1: this is DELETE, no query"),
         ("SELECT 1; SELECT 2", "tables/t.sql:1: there are 2 statements"),
         ("SELECT *\nFROM orders WHERE (", "tables/t.sql:2: the query does not parse"),
         ("SELECT 'open", "tables/t.sql:1: the query does not parse"),

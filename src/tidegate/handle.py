@@ -129,8 +129,12 @@ class Loader:
 
 
 def load(project: Project, source: str) -> Loader:
-    """A loader of an `external` source: `tg.load(project, "fx_rates").append(df, watermark=...)`."""
-    project.service.external(source)
+    """A loader of an `external` source: `tg.load(project, "fx_rates").append(df, watermark=...)`.
+
+    A load that died between its commit and the ledger is heard here, so that
+    `project.status().sources["fx_rates"].watermark` is what to go on from.
+    """
+    project.service.hear(source)
     return Loader(project, source)
 
 

@@ -331,6 +331,7 @@ class Service:
         watermark = _watermark(value, kind, source)
         parts = spec.parts if isinstance(spec, ExternalSpec) else ()
         if isinstance(spec, ExternalSpec):
+            self.hear(source)
             ends, version = None, self._external_version(spec, version)
         elif version is not None:
             raise errors.ConfigError(where=spec.where, what=f"{source} is not external; its values have no version")
@@ -361,6 +362,13 @@ class Service:
             raise errors.ConfigError(where=spec.where, what=f"{source} is not external; a pipeline loads it")
         return spec
 
+    def hear(self, source: str) -> advances.SourceDocument | None:
+        """What is said of an external source, by its commits too: of a load whose process died they alone speak."""
+        from tidegate.project import wiring
+        from tidegate.sources import loads
+
+        return loads.hear(self.store, self.external(source), wiring.lake_table(self.spec, source, self.clock))
+
     def load(self, source: str, rows: Any, watermark: Moment, *, part: str | None = None) -> SourceStatus:
         """Append rows to an external table, and say in the same commit that it is complete through `watermark`.
 
@@ -372,7 +380,8 @@ class Service:
         value = _watermark(watermark, _advanced_kind(spec), source)
         by = whoami()
         said = advances.Advance(seq=0, value=value, at_us=to_micros(self.store.now()), by=by, part=part)
-        known = advances.read(self.store, source)
+        advances.check_part(source, spec.parts, part)
+        known = self.hear(source)
         advances.advanced(known or advances.SourceDocument(source=source, kind=value.kind), said)
         version = outputs.append(self.spec, spec, rows, said)
         return self.advance(source, value, part=part, version=version, by=by)

@@ -6,11 +6,10 @@ writer. Choosing needs neither Spark nor Arrow; reading the choice does.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tidegate import effects, errors
 from tidegate.lake.log import DataFile, Kind
@@ -19,15 +18,13 @@ from tidegate.progress.watermarks import Vector, Watermark
 from tidegate.project import places, wiring
 from tidegate.project.model import ProjectSpec
 from tidegate.sinks.specs import DeltaSinkSpec, ParquetSinkSpec
+from tidegate.sources import loads
 from tidegate.sources.advances import Advance
 from tidegate.sources.specs import ExternalSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-#: Under this name a commit of `tidegate.load` tells, in its `userMetadata`, what its loader said.
-LOAD_METADATA: Final = "tidegate_load"
 
 
 class Layout(Enum):
@@ -211,17 +208,24 @@ def external_version(spec: ProjectSpec, source: ExternalSpec, version: int | Non
 
 
 def append(spec: ProjectSpec, source: ExternalSpec, rows: Any, said: Advance) -> int:
-    """Append rows to an external table in one commit that also carries what its loader said; the new version."""
+    """Append rows to an external table in one commit that also carries what its loader said; the new version.
+
+    Rows of Spark are written by Spark, anything else as Arrow from here.
+    """
     from deltalake import CommitProperties, DeltaTable, write_deltalake  # noqa: PLC0415  heavy
 
-    url = spec.table_url(source.name)
-    arrow = rows.toArrow() if hasattr(rows, "toArrow") else rows  # a Spark DataFrame, classic or Connect
-    told = json.dumps({LOAD_METADATA: {"source": source.name, **said.to_json()}})
+    url, told = spec.table_url(source.name), loads.word(source.name, said)
     with effects.effect(effects.LAKE_COMMIT, table=source.name):
-        write_deltalake(
-            url, arrow, mode="append", commit_properties=CommitProperties(custom_metadata={"userMetadata": told})
-        )
+        if hasattr(rows, "sparkSession"):
+            rows.write.format("delta").mode("append").option("userMetadata", told).save(_place_of(spec, source))
+        else:
+            carried = CommitProperties(custom_metadata={"userMetadata": told})
+            write_deltalake(url, rows, mode="append", commit_properties=carried)
     return _commit_of(DeltaTable(url), told)
+
+
+def _place_of(spec: ProjectSpec, source: ExternalSpec) -> str:
+    return Storage(spec.table_url(source.name), table=source.name).at("")
 
 
 def _commit_of(table: Any, told: str) -> int:

@@ -147,7 +147,7 @@ def advance(
     :raises WatermarkError: `part` is not one of the declared `parts`, or is left out.
     """
     _check_kind(name, kind, value.kind)
-    _check_part(name, parts, part)
+    check_part(name, parts, part)
     while True:
         found = store.get(key(name))
         before = SourceDocument(source=name, kind=kind) if found is None else SourceDocument.from_body(found.body)
@@ -221,7 +221,8 @@ def _check_kind(source: str, kind: ValueKind, given: ValueKind) -> None:
         )
 
 
-def _check_part(source: str, parts: tuple[str, ...], part: str | None) -> None:
+def check_part(source: str, parts: tuple[str, ...], part: str | None) -> None:
+    """Refuse a part that the source does not have, and none where it has some."""
     if part is None and parts:
         raise errors.WatermarkError(
             what=f"source {source} is advanced by its parts, and no part was named",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tidegate.lake.log import Entry, Kind, Metadata
-from tidegate.progress.cut import Verdict
+from tidegate.progress.cut import Mode, Verdict
 from tidegate.tables.inputs import HOLDS_MORE
-from tidegate.tables.judge import HOW, IN_USE, READER_LO, REFRESHED_US, Facts
+from tidegate.tables.judge import HOW, IN_USE, READER_LO, REFRESHED_US, Facts, holds_more
 
 #: A table of ours has one epoch: it is made again, never rolled back.
 EPOCH = 1
@@ -59,9 +59,19 @@ def metadata_of(facts: Facts, verdict: Verdict, *, token: int, how: How, made: M
             READER_LO: reader_lo,
             REFRESHED_US: facts.now_us,
             HOW: how.value,
-            HOLDS_MORE: any(choice.holds_more for choice in verdict.cut.values()),
+            HOLDS_MORE: holds_more(verdict),
         },
     )
+
+
+def kept_from(facts: Facts) -> dict[str, int]:
+    """The oldest versions that a first refresh may still read: who waits for older ones to agree needs them.
+
+    Once there are contents, their frontier says so; who reads the newest versions needs no others.
+    """
+    if facts.node.mode is not Mode.HOLD_BACK or facts.metadata is not None:
+        return {}
+    return {one.name: one.choices[0].version for one in facts.inputs if one.choices}
 
 
 def rows_moved(entries: Iterable[Entry]) -> bool:

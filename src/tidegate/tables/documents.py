@@ -80,7 +80,8 @@ class TableDocument:
     `references` are the names that the query `definition` reads, so that nobody needs to parse it
     to tell. `frontier` and `reading` hold versions by lake table: those that its contents come from,
     and those that a refresh under way reads. `needs_all` says that any version from the frontier on
-    may be asked for, not only the newest. `readable_from` is the oldest version whose files are all there.
+    may be asked for, not only the newest; before there is a frontier, any from `kept_from` on.
+    `readable_from` is the oldest version whose files are all there.
     """
 
     table: str
@@ -91,6 +92,7 @@ class TableDocument:
     token: int = 0
     frontier: Mapping[str, int] = field(default_factory=dict)
     reading: Mapping[str, int] = field(default_factory=dict)
+    kept_from: Mapping[str, int] = field(default_factory=dict)
     gone: Mapping[str, int] = field(default_factory=dict)
     readable_from: int = 0
     history: tuple[Row, ...] = ()
@@ -100,6 +102,13 @@ class TableDocument:
     def is_planned(self) -> bool:
         """Whether its query was parsed."""
         return bool(self.mode)
+
+    @property
+    def oldest(self) -> Mapping[str, int]:
+        """For each lake table, the oldest version that it may still read the files of."""
+        needed = [self.frontier, self.reading, self.kept_from]
+        tables = frozenset().union(*needed)
+        return {table: min(one[table] for one in needed if table in one) for table in tables}
 
     @property
     def last(self) -> Row | None:
@@ -158,6 +167,7 @@ _PLAIN: Final = (
     "token",
     "frontier",
     "reading",
+    "kept_from",
     "gone",
     "readable_from",
 )
@@ -188,9 +198,8 @@ def pins(store: Store, tables: frozenset[str] | None = None) -> dict[str, int]:
     lowest: dict[str, int] = {}
     for name, document in read_all(store).items():
         if tables is None or name in tables:
-            for needed in (document.frontier, document.reading):
-                for source, version in needed.items():
-                    lowest[source] = min(version, lowest.get(source, version))
+            for source, version in document.oldest.items():
+                lowest[source] = min(version, lowest.get(source, version))
     return lowest
 
 
@@ -200,10 +209,5 @@ def needed_from(documents: Iterable[TableDocument], table: str) -> int | None:
     A table that reads only the newest versions needs those that it reads right now, no older ones:
     each version is a copy of its own, and a gate may be closed for days.
     """
-    asked = [
-        needed[table]
-        for document in documents
-        for needed in ((document.frontier, document.reading) if document.needs_all else (document.reading,))
-        if table in needed
-    ]
-    return min(asked, default=None)
+    needed = [document.oldest if document.needs_all else document.reading for document in documents]
+    return min((one[table] for one in needed if table in one), default=None)

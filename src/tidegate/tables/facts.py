@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidegate import errors
 from tidegate.clock import to_micros
@@ -12,8 +13,9 @@ from tidegate.lake.log import Version
 from tidegate.ledger.contract import Store
 from tidegate.pipelines import documents as pipeline_documents
 from tidegate.progress.cut import InputState, Problem
+from tidegate.progress.groups import Group
 from tidegate.quick import dataclass
-from tidegate.sources import advances
+from tidegate.sources import advances, loads
 from tidegate.sources.specs import ExternalSpec
 from tidegate.tables import documents, graph, inputs, scan
 from tidegate.tables.declare import Over, TableSpec
@@ -24,6 +26,10 @@ from tidegate.tables.judge import Facts
 
 if TYPE_CHECKING:
     from tidegate.lake.table import LakeTable
+
+
+#: What the ledger holds and nobody can read: it closes the gate of who needs it, and of nobody else.
+_UNREADABLE: Final = (errors.CorruptCheckpoint, errors.NewerFormat)
 
 
 def known_graph(declared: Declared, known: Mapping[str, TableDocument]) -> Graph:
@@ -53,30 +59,38 @@ class Gatherer:
         spec, node = self.declared.tables[name], self.graph.nodes[name]
         own, problem = _own(self.lake(name))
         frontier = {} if own is None or own.metadata is None else own.metadata.frontier
-        gone = {} if document is None else document.gone
+        known = document or TableDocument(table=name)
         by_table = {one.table: one for one in node.inputs}
         groups = tuple(self.declared.groups[group] for group in node.groups)
+        heard_us: dict[str, int | None] = {}
+        try:
+            heard_us = {source: self.heard_us(source) for group in groups for source in _watched(group, node)}
+        except _UNREADABLE as failed:
+            problem = problem or Problem(code=failed.code, text=failed.message)
         return Facts(
             spec=spec,
             node=node,
-            inputs=tuple(self._state(one, spec, node, frontier.get(t), gone.get(t)) for t, one in by_table.items()),
+            inputs=tuple(self._state(one, spec, node, frontier.get(table), known) for table, one in by_table.items()),
             groups=groups,
             own=own,
             problem=problem,
             document=document,
-            heard_us={
-                source: self.heard_us(source)
-                for group in groups
-                if group.stuck_after_us is not None
-                for source in group.sources
-                if source in node.roots
-            },
+            heard_us=heard_us,
             now_us=to_micros(self.store.now()),
         )
 
     def forget(self) -> None:
         """Look again at what sources said."""
         self._advances.clear()
+
+    def hear(self) -> None:
+        """Take what the commits of external tables say into the ledger; see `loads`."""
+        read = {one.table for node in self.graph.nodes.values() for one in node.inputs}
+        for name in sorted(read):
+            spec = self.declared.sources.get(name)
+            if isinstance(spec, ExternalSpec):
+                with suppress(errors.LakeError, *_UNREADABLE):  # judging the table tells what is wrong with it
+                    self._advances[name] = loads.hear(self.store, spec, self.lake(name))
 
     def heard_us(self, source: str) -> int | None:
         """When a source was last heard of: its loader, or the pipeline that reads it."""
@@ -91,27 +105,41 @@ class Gatherer:
         ]
         return max((state.updated_us for state in states if state is not None), default=None)
 
-    def _state(self, one: Input, spec: TableSpec, node: Node, frontier: int | None, gone: int | None) -> InputState:
+    def _state(
+        self, one: Input, spec: TableSpec, node: Node, frontier: int | None, document: TableDocument
+    ) -> InputState:
         table = self.lake(one.table)
         source = self.declared.sources.get(one.table)
-        if one.kind is InputKind.EXTERNAL and isinstance(source, ExternalSpec):
-            return inputs.of_external(
+        try:
+            if one.kind is InputKind.EXTERNAL and isinstance(source, ExternalSpec):
+                return inputs.of_external(
+                    one,
+                    table,
+                    self._advanced(one.table),
+                    mode=node.mode,
+                    parts=source.parts,
+                    frontier=frontier,
+                    gone=document.gone.get(one.table),
+                )
+            return inputs.of_lake(
                 one,
                 table,
-                self._advanced(one.table),
                 mode=node.mode,
-                parts=source.parts,
                 frontier=frontier,
-                gone=gone,
+                advanced=one.kind is InputKind.PIPELINE and self._is_advanced(one),
+                retained=spec.over is Over.RETAINED,
+                whole_from=self._whole_from(one, document),
             )
-        return inputs.of_lake(
-            one,
-            table,
-            mode=node.mode,
-            frontier=frontier,
-            advanced=one.kind is InputKind.PIPELINE and self._is_advanced(one),
-            retained=spec.over is Over.RETAINED,
-        )
+        except _UNREADABLE as failed:
+            problem = Problem(code=failed.code, text=failed.message)
+            return InputState(name=one.table, roots=one.roots, problem=problem)
+
+    def _whole_from(self, one: Input, document: TableDocument) -> int | None:
+        """The oldest version of the input whose files are there; None where only its log can tell."""
+        if one.kind is InputKind.TABLE:
+            above = documents.read(self.store, one.table)
+            return 0 if above is None else above.readable_from
+        return document.oldest.get(one.table)
 
     def _is_advanced(self, one: Input) -> bool:
         return any(
@@ -124,6 +152,12 @@ class Gatherer:
         if source not in self._advances:
             self._advances[source] = advances.read(self.store, source)
         return self._advances[source]
+
+
+def _watched(group: Group, node: Node) -> Iterator[str]:
+    """The sources that a group is stuck without, as far as they are in the table."""
+    if group.stuck_after_us is not None:
+        yield from (source for source in group.sources if source in node.roots)
 
 
 def _own(table: LakeTable) -> tuple[Version | None, Problem | None]:

@@ -5,7 +5,7 @@ Of a lake table the log tells, of an external one the log of its loader's advanc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tidegate import errors
@@ -28,14 +28,24 @@ HOLDS_MORE: Final = "holds_more"
 
 
 def of_lake(
-    one: Input, table: LakeTable, *, mode: Mode, frontier: int | None, advanced: bool, retained: bool = False
+    one: Input,
+    table: LakeTable,
+    *,
+    mode: Mode,
+    frontier: int | None,
+    advanced: bool,
+    retained: bool = False,
+    whole_from: int | None = None,
 ) -> InputState:
     """The versions of a lake table from the frontier on; without one, all of them or the newest, as the mode needs.
 
     `advanced` says that a loader raises the watermark of its source: then rows come before the word
     about them, and of versions with equal vectors only the first holds nothing beyond. `retained`
-    says that what retention takes away is a change.
+    says that what retention takes away is a change. `whole_from` is the oldest version whose files
+    are sure to be there; where nobody knows it, a first refresh starts at the newest prune.
     """
+    # To who has read nothing yet a prune is a version like any other: below it files may be gone already.
+    retained = retained or frontier is None
     try:
         head = table.head()
         if head is None:
@@ -45,13 +55,14 @@ def of_lake(
             what = f"{one.name} is at version {head.version}, below version {frontier} that was read before"
             return _broken(one, "TG-T004", what)
         versions = _versions(table, head, mode, frontier, retained)
+        if whole_from is None:
+            whole_from = _newest_prune(table) if frontier is None and mode is Mode.HOLD_BACK else 0
     except errors.LakeError as failed:
         return _broken(one, failed.code, failed.message)
     choices = _choices(versions, one, advanced=advanced, retained=retained)
+    lowest = max(whole_from, frontier or 0)
     return InputState(
-        name=one.table,
-        roots=one.roots,
-        choices=tuple(choice for choice in choices if frontier is None or choice.version >= frontier),
+        name=one.table, roots=one.roots, choices=tuple(choice for choice in choices if choice.version >= lowest)
     )
 
 
@@ -75,9 +86,7 @@ def of_external(
         if head is None:
             return _nothing(one)
         if mode is Mode.NONE or not bound:
-            vector = bound[-1].vector if bound else Vector()
-            newest = Choice(version=head.version, vector=vector, at_us=head.at_us, holds_more=bool(bound))
-            return InputState(name=one.table, roots=one.roots, choices=(newest,))
+            return InputState(name=one.table, roots=one.roots, choices=(_as_it_is(head, bound),))
         there = tuple(choice for choice in bound if _is_there(table, choice.version, gone))
     except errors.LakeError as failed:
         return _broken(one, failed.code, failed.message)
@@ -93,27 +102,53 @@ def of_external(
     return InputState(name=one.table, roots=one.roots, choices=later)
 
 
+def _as_it_is(head: Version, bound: tuple[Choice, ...]) -> Choice:
+    """The newest version of an external table, with what is known of it.
+
+    Rows that came after the version that was advanced last are beyond its vector; a table that was
+    made anew has none of that version's rows.
+    """
+    if not bound or head.version < bound[-1].version:
+        return Choice(version=head.version, at_us=head.at_us)
+    beyond = bound[-1].holds_more or head.version > bound[-1].version
+    return Choice(version=head.version, vector=bound[-1].vector, at_us=head.at_us, holds_more=beyond)
+
+
 def bound_versions(document: SourceDocument, parts: tuple[str, ...]) -> tuple[Choice, ...]:
     """The versions of an external table that were named by advances, ascending, with what each is complete through.
 
-    A version named again for the same value replaces the one before. One that another part was
-    advanced at, without the least of them rising, may hold rows beyond.
+    A version named again for the same value replaces the one before. Of several parts the version is
+    that which has the rows of all. One that another part was advanced at, without the least of them
+    rising, may hold rows beyond.
     """
     values: dict[str | None, Watermark] = {}
+    versions: dict[str | None, int] = {}
     found: list[Choice] = []
+    members = parts or (None,)
     for advance in document.log:
         rebinds = values.get(advance.part) == advance.value
         values[advance.part] = advance.value
-        if advance.version is None:
+        if advance.version is not None:
+            versions[advance.part] = advance.version
+        named = [versions[part] for part in members if part in versions]
+        if advance.part not in members or not named:
             continue
-        known = [values.get(part) for part in parts or (None,)]
-        least = None if None in known else min(value for value in known if value is not None)
-        vector = Vector() if least is None else Vector({document.source: least})
-        holds_more = bool(vector) and not rebinds and bool(found) and found[-1].vector == vector
-        while found and (found[-1].version >= advance.version or (rebinds and found[-1].vector == vector)):
+        version, vector = max(named), _least(document.source, [values.get(part) for part in members])
+        last = found[-1] if found else None
+        if last is not None and (last.version, last.vector) == (version, vector):
+            continue  # nothing more is known of the same rows
+        is_same = last is not None and bool(vector) and last.vector == vector
+        while found and (found[-1].version >= version or (rebinds and found[-1].vector == vector)):
             found.pop()
-        found.append(Choice(version=advance.version, vector=vector, at_us=advance.at_us, holds_more=holds_more))
+        beyond = is_same and not rebinds
+        found.append(Choice(version=version, vector=vector, at_us=advance.at_us, holds_more=beyond))
     return tuple(found)
+
+
+def _least(source: str, values: Sequence[Watermark | None]) -> Vector:
+    """What the source is complete through by its parts; nothing while one of them never spoke."""
+    known = [value for value in values if value is not None]
+    return Vector({source: min(known)}) if len(known) == len(values) else Vector()
 
 
 def _versions(table: LakeTable, head: Version, mode: Mode, frontier: int | None, retained: bool) -> list[Version]:
@@ -126,6 +161,16 @@ def _versions(table: LakeTable, head: Version, mode: Mode, frontier: int | None,
     while version.version > 0 and version.metadata is not None and not _is_change(version.metadata, retained):
         version = table.version(version.version - 1)
     return [version]
+
+
+def _newest_prune(table: LakeTable) -> int:
+    """The version by which readers gave up rows last; 0 where they never did."""
+    prunes = (
+        entry.version.version
+        for entry in table.removals()
+        if entry.version.metadata is not None and entry.version.metadata.kind is Kind.PRUNE
+    )
+    return next(prunes, 0)
 
 
 def _choices(versions: Iterable[Version], one: Input, *, advanced: bool, retained: bool) -> Iterable[Choice]:

@@ -8,19 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 
-from tidegate import errors
 from tidegate.lake.log import Metadata, Version
 from tidegate.progress.cut import Choice, InputState, Mode, Problem, Standing, Verdict, decide
-from tidegate.progress.durations import format_duration
-from tidegate.progress.groups import Group, WhenStuck
+from tidegate.progress.groups import Group
 from tidegate.quick import dataclass
 from tidegate.tables.declare import Over, TableSpec
 from tidegate.tables.documents import TableDocument
 from tidegate.tables.graph import Node
+from tidegate.tables.inputs import HOLDS_MORE
 from tidegate.tables.schedules import Trigger
 
 NOT_REBUILDABLE = "TG-T003"
-STUCK = "TG-T005"
 
 # In the `extra` of a table's commits.
 IN_USE = "in_use"
@@ -79,20 +77,18 @@ def judge(facts: Facts) -> Verdict:
     if facts.problem is not None:
         return Verdict(standing=Standing.CLOSED, reason=facts.problem.text, code=facts.problem.code)
     in_use = frozenset() if facts.metadata is None else frozenset(facts.metadata.extra.get(IN_USE, ()))
-    try:
-        verdict = decide(
-            facts.node.mode,
-            facts.inputs,
-            facts.groups,
-            now_us=facts.now_us,
-            tolerance=facts.spec.tolerance,
-            in_use=in_use,
-        )
-    except errors.WatermarkError as wrong:
-        return Verdict(standing=Standing.CLOSED, reason=wrong.message, code=wrong.code)
+    verdict = decide(
+        facts.node.mode,
+        facts.inputs,
+        facts.groups,
+        now_us=facts.now_us,
+        tolerance=facts.spec.tolerance,
+        in_use=in_use,
+        heard_us=facts.heard_us,
+    )
     if verdict.is_closed:
         return verdict
-    return _stuck(facts) or _not_rebuildable(facts, verdict.cut) or verdict
+    return _not_rebuildable(facts, verdict.cut) or verdict
 
 
 def newest(facts: Facts) -> Verdict:
@@ -102,9 +98,25 @@ def newest(facts: Facts) -> Verdict:
 
 
 def is_current(facts: Facts, verdict: Verdict) -> bool:
-    """Whether the table shows exactly the cut already, by the query that is declared."""
-    if facts.own is None or facts.is_redefined:
+    """Whether the table shows exactly the cut already, by the query that is declared, and says what is known of it.
+
+    The same versions may be known to be complete to more than before: a loader that found nothing new.
+    """
+    said = facts.metadata
+    if said is None or facts.is_redefined:
         return False
+    claim = (said.vector, dict(said.effective), said.ungated, bool(said.extra.get(HOLDS_MORE)))
+    known = (verdict.vector, dict(verdict.effective), bool(verdict.ungated), holds_more(verdict))
+    return shows(facts, verdict) and claim == known
+
+
+def holds_more(verdict: Verdict) -> bool:
+    """Whether rows beyond the vector may be in the cut."""
+    return any(choice.holds_more for choice in verdict.cut.values())
+
+
+def shows(facts: Facts, verdict: Verdict) -> bool:
+    """Whether the contents come from exactly the versions of the cut."""
     return {name: choice.version for name, choice in verdict.cut.items()} == dict(facts.frontier)
 
 
@@ -117,22 +129,6 @@ def is_due(facts: Facts, *, wanted_below: bool = False) -> bool:
         return wanted_below
     due_us = facts.spec.schedule.next_due_us(facts.refreshed_us)
     return due_us is not None and due_us <= facts.now_us
-
-
-def _stuck(facts: Facts) -> Verdict | None:
-    for group in facts.groups:
-        if group.when_stuck is not WhenStuck.PAUSE or group.stuck_after_us is None:
-            continue
-        members = [source for source in group.sources if source in facts.node.roots]
-        silent = tuple(s for s in members if group.is_stuck(facts.heard_us.get(s), facts.now_us))
-        if silent:
-            since_us = facts.now_us - (facts.heard_us.get(silent[0]) or 0)
-            reason = (
-                f"{silent[0]} has said nothing for {format_duration(since_us - since_us % 1_000_000)}, and group "
-                f"{group.name} pauses after {format_duration(group.stuck_after_us)}"
-            )
-            return Verdict(standing=Standing.CLOSED, reason=reason, blocked_by=silent, code=STUCK)
-    return None
 
 
 def _not_rebuildable(facts: Facts, cut: Mapping[str, Choice]) -> Verdict | None:

@@ -111,6 +111,7 @@ class Maintainer:
         :raises StaleWriter: another runner took a table over in the middle of its refresh.
         """
         self._gatherer.forget()
+        self._gatherer.hear()
         done: list[Refreshed] = []
         for name in self._only:
             if stop is not None and stop.is_set():
@@ -128,6 +129,7 @@ class Maintainer:
         :raises LeaseHeld: somebody else is refreshing it.
         """
         self._gatherer.forget()
+        self._gatherer.hear()
         with self._leased(name) as lease:
             facts = self._facts(name)
             verdict = judge(facts)
@@ -214,7 +216,8 @@ class Maintainer:
             code=verdict.code,
             blocked_by=verdict.blocked_by,
         )
-        self._note(facts, lambda document: document.told(row))
+        kept_from = contents.kept_from(facts)
+        self._note(facts, lambda known: replace(known, kept_from={**kept_from, **known.kept_from}).told(row))
         if is_news:
             said = {"table": name, "reason": verdict.reason, "blocked_by": list(verdict.blocked_by)}
             self._with.tell("table_waits", said)
@@ -252,7 +255,7 @@ class Maintainer:
             how=how.value,
             took_us=self._now_us() - began_us,
         )
-        self._note(facts, lambda document: replace(document, frontier=reading, reading={}, gone={}).told(row), lease)
+        self._note(facts, lambda document: _shown(document, reading).told(row), lease)
         self._clean(name, lease)
         desk = self._desks.get(name)
         if desk is not None:
@@ -302,7 +305,12 @@ class Maintainer:
 
     def _moved(self, name: str, after: int, to: int) -> bool:
         table = self._with.lake(name)
-        return contents.rows_moved(table.entry(number) for number in range(after + 1, to + 1))
+        try:
+            return contents.rows_moved(table.entry(number) for number in range(after + 1, to + 1))
+        except errors.LakeUnavailable:
+            raise
+        except errors.LakeError:
+            return True  # the owner of an external table cleans its log: nobody can tell any more
 
     def _check_owner(self, facts: Facts) -> None:
         if facts.metadata is not None and facts.metadata.owner != facts.spec.name:
@@ -403,6 +411,11 @@ class _Waiting:
 
     def __call__(self, view: leases.LeaseView) -> None:
         self.tell("waiting_for_lease", {"name": self.name, "owner": view.owner})
+
+
+def _shown(document: TableDocument, frontier: Mapping[str, int]) -> TableDocument:
+    """The document once readers see contents that were made from these versions."""
+    return replace(document, frontier=frontier, reading={}, kept_from={}, gone={})
 
 
 def _planned(document: TableDocument, facts: Facts) -> TableDocument:

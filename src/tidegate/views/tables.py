@@ -8,7 +8,7 @@ from tidegate.clock import from_micros
 from tidegate.progress.cut import Verdict
 from tidegate.progress.watermarks import Watermark
 from tidegate.tables.documents import Happening, Row, TableDocument
-from tidegate.tables.judge import HOW, Facts, is_current, judge
+from tidegate.tables.judge import HOW, Facts, is_current, judge, shows
 from tidegate.views.values import InputStatus, TableStatus
 
 
@@ -81,6 +81,8 @@ def _next_refresh(facts: Facts, verdict: Verdict) -> dict[str, str | None]:
         return {"mode": "full", "why": "it has never been refreshed"}
     if facts.is_redefined:
         return {"mode": "full", "why": "its query has changed"}
+    if shows(facts, verdict):
+        return {"mode": "unchanged", "why": "its rows stay as they are, and more is known of them"}
     return {"mode": "full", "why": "this version computes a table in full whenever the rows of an input change"}
 
 

@@ -1,0 +1,67 @@
+"""What `tidegate.load` says in its commits to external tables: how far the rows of the commit make them complete.
+
+Rows and word are one commit; the ledger is told after it. Of a loader that died in between the
+commit still speaks, and is heard when the source is looked at next. Light.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from tidegate import errors
+from tidegate.lake.log import entry_path
+from tidegate.ledger.contract import Store
+from tidegate.progress.watermarks import ValueKind
+from tidegate.sources import advances
+from tidegate.sources.advances import Advance, SourceDocument
+from tidegate.sources.specs import ExternalSpec, WatermarkKind
+
+if TYPE_CHECKING:
+    from tidegate.lake.table import LakeTable
+
+_KEY: Final = "tidegate_load"
+#: So many of the newest commits are looked through; the owner of a table may have made thousands of others.
+_MOST: Final = 200
+
+
+def word(source: str, said: Advance) -> str:
+    """What a commit carries as its `userMetadata`."""
+    return json.dumps({_KEY: {"source": source, **said.to_json()}})
+
+
+def hear(store: Store, spec: ExternalSpec, table: LakeTable) -> SourceDocument | None:
+    """Tell the ledger what commits say that it was not told; what it knows then."""
+    document = advances.read(store, spec.name)
+    kind = ValueKind.INTEGER if spec.watermark is WatermarkKind.INTEGER else ValueKind.TIMESTAMP
+    for version, said in list(_unheard(spec.name, document, table)):
+        try:
+            document = advances.advance(
+                store, spec.name, kind, said.value, by=said.by, parts=spec.parts, part=said.part, version=version
+            )
+        except (errors.WatermarkBackwards, errors.WatermarkError):
+            continue  # its source has gone on since, or has other parts now
+    return document
+
+
+def _unheard(source: str, document: SourceDocument | None, table: LakeTable) -> Iterator[tuple[int, Advance]]:
+    head = table.head()
+    if head is None:
+        return
+    told = max((one.version for one in document.log if one.version is not None), default=-1) if document else -1
+    for version in range(max(told + 1, head.version + 1 - _MOST), head.version + 1):
+        said = _said(table.storage.get(entry_path(version)) or b"", source)
+        if said is not None:
+            yield version, said
+
+
+def _said(body: bytes, source: str) -> Advance | None:
+    if f'\\"{_KEY}\\"'.encode() not in body:
+        return None
+    try:
+        infos = [json.loads(line)["commitInfo"] for line in body.splitlines() if line.startswith(b'{"commitInfo"')]
+        said = json.loads(infos[0]["userMetadata"])[_KEY]
+        return Advance.from_json(said) if said.pop("source") == source else None
+    except (ValueError, KeyError, TypeError, IndexError):
+        return None  # somebody else's words

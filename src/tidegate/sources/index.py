@@ -1,12 +1,14 @@
 """The index of a landing folder: which file has which number, for ever.
 
-An append-only list kept in segments, documents of the ledger under `sources/<name>/index/<n>`. Whoever
+An append-only list kept in segments, documents of the ledger under `sources/<name>/index/<folder>/<n>`,
+where `<folder>` is a digest of its path: a source that was pointed at another folder begins anew. Whoever
 lists the folder (a runner, an `advance`) appends what is new by compare-and-swap; the loser of a race
 reads what the winner wrote and appends the rest. Numbers are never given twice.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,9 +31,9 @@ class _Tail:
 class LandingIndex:
     """The numbered files of one source. `path` of a file is relative to the landing folder."""
 
-    def __init__(self, store: Store, source: str) -> None:
+    def __init__(self, store: Store, source: str, folder: str) -> None:
         self._store = store
-        self._source = source
+        self._prefix = f"sources/{source}/index/{hashlib.blake2b(folder.encode(), digest_size=8).hexdigest()}"
         self._files: list[PlannedFile] = []
         self._positions: dict[str, int] = {}
         self._tail = _Tail(segment=0, version=None, files=())
@@ -95,7 +97,7 @@ class LandingIndex:
             self._files.append(file)
 
     def _key(self, segment: int) -> str:
-        return f"sources/{self._source}/index/{segment:08d}"
+        return f"{self._prefix}/{segment:08d}"
 
 
 def _body(files: Sequence[PlannedFile]) -> bytes:

@@ -29,7 +29,7 @@ class LandingSource(CutSource):
     def __init__(self, spec: LandingSpec, *, root: Path, store: Store) -> None:
         self.spec = spec
         self._root = root.absolute()
-        self._index = LandingIndex(store, spec.name)
+        self._index = LandingIndex(store, spec.name, spec.path)
         self._reader = FileReader(spec, self._root)
         self._lock = threading.Lock()
 

@@ -109,6 +109,9 @@ class FileReader:
     def _read(self, spark: SparkSession, units: Sequence[Unit]) -> DataFrame:
         columns = self.columns(spark)
         planned = [file for unit in units for file in unit.files if file.size_bytes > 0]
+        for file in planned:
+            if not _is_text(file.path):
+                raise self._failed(f"the name of {os.fsencode(file.path)!r} is not UTF-8")
         sets = self._sets(planned, columns)
         try:
             df = spark_files.read(spark, sets, columns, format=self._format.value, options=self.spec.reading.options)
@@ -246,6 +249,15 @@ class FileReader:
 
     def _absolute(self, file: PlannedFile) -> str:
         return os.path.join(self._root, file.path)
+
+
+def _is_text(path: str) -> bool:
+    """Whether the name of a file is text, as Java needs it, and not any bytes."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def event_micros(event_time: EventTime, columns: StructType) -> Column:

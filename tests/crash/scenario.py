@@ -19,10 +19,10 @@ from typing import Any
 import psutil
 from deltalake import DeltaTable
 
-from tests.blackbox.harness import Project, wait_for
+from tests.blackbox.harness import SPARK, Project, wait_for
 from tidegate.sinks import parquet
 from tidegate.testing import crash, oracle
-from tidegate.testing.crash import Hit, Point
+from tidegate.testing.crash import Point
 
 ROWS = 3
 FIRST = 100
@@ -46,11 +46,6 @@ pipelines:
       - {{name: lake, type: delta, table: ledger}}
       - {{name: files, type: parquet, path: out/files}}
 """
-SPARK = """\
-spark:
-  master: local[2]
-  conf: {spark.sql.shuffle.partitions: 2, spark.driver.memory: 1g}
-"""
 RETENTION = "retention: {checkpoints: 8, interval: 500ms, delay: 1s}"
 
 
@@ -70,7 +65,11 @@ class Ended:
     @property
     def counts(self) -> Counter[str]:
         """How often each side of each effect was passed: `ledger.put:before` → 7."""
-        return Counter(line.rpartition(":")[0] for line in self.passed)
+        return Counter(line.rpartition(":")[0] for line in self.passed if not line.startswith(crash.STRUCK))
+
+    def was_struck(self, point: Point) -> bool:
+        """Whether the point struck in this run."""
+        return f"{crash.STRUCK} {point}" in self.passed
 
 
 @dataclass(slots=True)
@@ -151,8 +150,7 @@ class Scenario:
     def kill(self, point: Point, *arguments: str) -> Ended:
         """Run until the point strikes. One that never strikes proves nothing, and is an error."""
         ended = self.run(*(arguments or ("run", "--once")), points=[point])
-        struck = ended.code == KILLED if point.hit is not Hit.JVM else _name(point) in ended.passed
-        assert struck, f"{point} was never reached; passed {dict(ended.counts)}\n{ended.text}"
+        assert ended.was_struck(point), f"{point} was never reached; passed {dict(ended.counts)}\n{ended.text}"
         return ended
 
     def read_ids(self) -> list[int]:
@@ -228,10 +226,6 @@ def ids_in(table: DeltaTable) -> list[int]:
     """The ids of one version of a table, read without Tidegate."""
     ids: list[int] = table.to_pyarrow_table(columns=["id"]).column("id").to_pylist()
     return ids
-
-
-def _name(point: Point) -> str:
-    return f"{point.effect}:{point.moment.value}:{point.nth}"
 
 
 def _marks_problems(pipeline: dict[str, Any], last: int) -> list[str]:

@@ -9,8 +9,8 @@ this process with SIGSTOP, which makes a zombie that SIGCONT wakes. A point that
 only what is passed while there is one. Several points go with commas.
 
 `TIDEGATE_CRASH_LOG` names a file that gets a line for every point that was passed, and one for each
-that struck, so that a suite can tell which effects a run has and how often. `TIDEGATE_AUDIT` names a file that gets a line for
-everything that was written outside a point (`tidegate.testing.audit`).
+that struck, so that a suite can tell which effects a run has and how often. `TIDEGATE_AUDIT` names
+a file that gets a line for everything that was written outside a point (`tidegate.testing.audit`).
 """
 
 from __future__ import annotations

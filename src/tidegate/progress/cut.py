@@ -3,16 +3,20 @@
 A choice of one version for each input is feasible when the vectors chosen agree: the members of
 every overlapped group within its tolerance, and inputs that share a root source on that source.
 Versions and vectors rise together, so the greatest feasible choice is found by starting at the
-newest versions and lowering whoever is too far ahead, until nobody is.
+newest versions and lowering whoever is too far ahead, until nobody is. An input by position is
+lowered to an older version; one by row stays at its newest and is read up to a bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum
+from itertools import pairwise
 
-from tidegate.progress.groups import Group, alignment, distance_text
+from tidegate import errors
+from tidegate.progress.durations import format_duration
+from tidegate.progress.groups import Alignment, Group, WhenStuck, alignment, distance_text
 from tidegate.progress.watermarks import Vector, Watermark
 from tidegate.quick import dataclass
 
@@ -38,7 +42,8 @@ class Choice:
     """A version of an input that could be read.
 
     `holds_more` says that rows beyond the vector may be in it, because it came after a version
-    with the same one: hold_back does not read it.
+    with the same one: hold_back does not read it, except by row. `bound`: of this version only the
+    rows up to and including that value are read; None for all.
     """
 
     version: int
@@ -46,6 +51,7 @@ class Choice:
     holds_more: bool = False
     at_us: int = 0
     reader_lo: int | None = None
+    bound: Watermark | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +64,22 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputState:
-    """What there is of an input: its root sources, and its versions from the table's frontier on, ascending."""
+    """What there is of an input: its root sources, and its versions from the table's frontier on, ascending.
+
+    `by_row`: the event-time column of its one root reaches the table unchanged, so that any version can
+    be read up to a bound. `shown` is the bound that the table shows now; a cut does not go below it.
+    """
 
     name: str
     roots: frozenset[str]
     choices: tuple[Choice, ...] = ()
     problem: Problem | None = None
+    by_row: bool = False
+    shown: Watermark | None = None
+
+    def __post_init__(self) -> None:
+        if self.by_row and len(self.roots) != 1:
+            raise ValueError(f"input {self.name} has {len(self.roots)} root sources; by row it has one event time")
 
     @property
     def newest(self) -> Choice | None:
@@ -75,7 +91,9 @@ class InputState:
 class Verdict:
     """Whether a table may be refreshed now, from which versions, and if not so, who is in the way.
 
-    A capped table is refreshed from `cut` too; its reason tells why that is not the newest.
+    A capped table is refreshed from `cut` too; its reason tells why that is not the newest. `since_us`: since
+    when the first of `blocked_by` stands where it stands, as far as the versions tell. `stuck` are the
+    sources of its groups that have been silent for too long, whether that pauses the table or not.
     """
 
     standing: Standing
@@ -86,6 +104,8 @@ class Verdict:
     reason: str | None = None
     blocked_by: tuple[str, ...] = ()
     code: str | None = None
+    since_us: int | None = None
+    stuck: tuple[str, ...] = ()
 
     @property
     def is_closed(self) -> bool:
@@ -97,11 +117,20 @@ class Verdict:
 class Blocked:
     """Why a choice is not feasible, and who is in the way."""
 
+    code: str
     reason: str
     by: tuple[str, ...]
+    since_us: int | None = None
 
 
-NOT_PUBLISHED = "TG-N002"
+NOT_PUBLISHED = "TG-N002"  #: an input has nothing that could be read
+APART = "TG-N003"  #: a group of sources does not agree, or is below its floor
+NOT_REPORTED = "TG-N004"  #: a member of a group never said anything
+INPUTS_APART = "TG-N005"  #: two inputs have the same source to different watermarks
+NOTHING_NEWER = "TG-N006"  #: no versions agree that are as new as what the table shows
+BEYOND = "TG-N007"  #: rows may be there that no watermark speaks of yet
+INCONSISTENT = "TG-N008"  #: what is told of an input contradicts itself
+STUCK = "TG-T005"  #: a source has said nothing for too long, and its group pauses
 
 
 def decide(
@@ -112,21 +141,41 @@ def decide(
     now_us: int,
     tolerance: int | None = None,
     in_use: frozenset[str] = frozenset(),
+    heard_us: Mapping[str, int | None] | None = None,
 ) -> Verdict:
-    """The verdict over the versions that would be read.
+    """The verdict over the versions that would be read. It never raises: what contradicts itself closes.
 
     `in_use` are the groups under which the table was refreshed before: in those a member that never
-    reported is waited for, in others `bootstrap: open` lets the table run ungated.
-
-    :raises MixedKinds: a group compares timestamps with integers.
+    reported is waited for, in others `bootstrap: open` lets the table run ungated. `heard_us` is when each
+    source was last heard of; one that is not in it cannot be stuck.
     """
+    try:
+        verdict = _decided(mode, inputs, groups, now_us, tolerance, in_use)
+    except errors.WatermarkError as wrong:
+        return Verdict(standing=Standing.CLOSED, reason=wrong.message, code=wrong.code)
+    if mode is Mode.NONE or not heard_us:
+        return verdict
+    return _with_stuck(verdict, overlapping(groups, inputs), inputs, heard_us, now_us)
+
+
+def _decided(
+    mode: Mode,
+    inputs: Sequence[InputState],
+    groups: Sequence[Group],
+    now_us: int,
+    tolerance: int | None,
+    in_use: frozenset[str],
+) -> Verdict:
     for one in inputs:
         if one.problem is not None:
-            return _closed(Blocked(reason=one.problem.text, by=(one.name,)), one.problem.code)
+            return _closed(Blocked(code=one.problem.code, reason=one.problem.text, by=(one.name,)))
+    inconsistency = _inconsistency(inputs)
+    if inconsistency is not None:
+        return _closed(inconsistency)
     unpublished = tuple(one.name for one in inputs if one.newest is None)
     if unpublished:
         reason = f"{' and '.join(unpublished)} {'has' if len(unpublished) == 1 else 'have'} nothing published yet"
-        return _closed(Blocked(reason=reason, by=unpublished), NOT_PUBLISHED)
+        return _closed(Blocked(code=NOT_PUBLISHED, reason=reason, by=unpublished))
     newest = {one.name: one.newest for one in inputs if one.newest is not None}
     overlapped = overlapping(groups, inputs)
     if mode is Mode.NONE:
@@ -148,10 +197,59 @@ def decide(
     return _verdict(Standing.CAPPED, found, inputs, overlapped, ungated=open_groups, why=why)
 
 
+def _inconsistency(inputs: Sequence[InputState]) -> Blocked | None:
+    """What cannot be, whoever told it: a choice made from it would mean nothing."""
+    names = [one.name for one in inputs]
+    for one in inputs:
+        versions = [choice.version for choice in one.choices]
+        foreign = sorted({root for choice in one.choices for root in choice.vector if root not in one.roots})
+        what = None
+        if names.count(one.name) > 1:
+            what = "is named twice"
+        elif any(later <= earlier for earlier, later in pairwise(versions)):
+            what = "has versions that do not ascend"
+        elif foreign:
+            what = f"speaks of {foreign[0]}, which it does not stem from"
+        if what is not None:
+            return Blocked(code=INCONSISTENT, reason=f"{one.name} {what}", by=(one.name,))
+    return None
+
+
+def _with_stuck(
+    verdict: Verdict,
+    groups: Sequence[Group],
+    inputs: Sequence[InputState],
+    heard_us: Mapping[str, int | None],
+    now_us: int,
+) -> Verdict:
+    """The verdict that names who is stuck and, where a group pauses for that, is closed by it."""
+    roots = _roots(inputs)
+    silent = {
+        group: tuple(s for s in group.sources if s in roots and group.is_stuck(heard_us.get(s), now_us))
+        for group in groups
+    }
+    stuck = tuple(dict.fromkeys(source for sources in silent.values() for source in sources))
+    pausing = next((group for group in groups if silent[group] and group.when_stuck is WhenStuck.PAUSE), None)
+    if pausing is None or verdict.is_closed:
+        return replace(verdict, stuck=stuck) if stuck else verdict
+    by = silent[pausing]
+    since_us = heard_us.get(by[0]) or 0
+    silence_us = now_us - since_us
+    reason = (
+        f"{by[0]} has said nothing for {format_duration(silence_us - silence_us % 1_000_000)}, and group "
+        f"{pausing.name} pauses after {format_duration(pausing.stuck_after_us or 0)}"
+    )
+    return Verdict(standing=Standing.CLOSED, reason=reason, blocked_by=by, code=STUCK, since_us=since_us, stuck=stuck)
+
+
 def overlapping(groups: Sequence[Group], inputs: Sequence[InputState]) -> list[Group]:
     """The groups that have a root source of the inputs as a member."""
-    roots = frozenset().union(*(one.roots for one in inputs)) if inputs else frozenset()
+    roots = _roots(inputs)
     return [group for group in groups if roots & set(group.sources)]
+
+
+def _roots(inputs: Sequence[InputState]) -> frozenset[str]:
+    return frozenset().union(*(one.roots for one in inputs))
 
 
 def merged(inputs: Sequence[InputState], chosen: Mapping[str, Choice]) -> Vector:
@@ -178,7 +276,7 @@ def effective(
 ) -> dict[str, Watermark]:
     """Per group, the external time that contents made from the choice are complete through."""
     vector = merged(inputs, chosen)
-    roots = frozenset().union(*(one.roots for one in inputs)) if inputs else frozenset()
+    roots = _roots(inputs)
     found: dict[str, Watermark] = {}
     for group in groups:
         members = [source for source in group.sources if source in roots]
@@ -201,14 +299,15 @@ class _Rule:
 
     def greatest(self) -> dict[str, Choice] | None:
         """The one greatest feasible choice; None when there is none."""
-        ladders = {one.name: [c for c in one.choices if not c.holds_more] for one in self.inputs}
+        ladders = {one.name: _ladder(one) for one in self.inputs}
         while all(ladders.values()):
             top = {name: ladder[-1] for name, ladder in ladders.items()}
-            offenders = {name for tie in self._ties() for name in tie.offenders(top)}
-            if not offenders:
+            lower = {name: bound for tie in self._ties() for name, bound in tie.offenders(top)}
+            if not lower:
                 return None if self.blocked(top) else top
-            for name in offenders:
-                ladders[name].pop()
+            for one in self.inputs:
+                if one.name in lower:
+                    _descend(ladders[one.name], one, lower[one.name])
         return None
 
     def _ties(self) -> Iterator[_Tie]:
@@ -219,7 +318,7 @@ class _Rule:
             yield _Tie(members=members, tolerance=group.tolerance if self.tolerance is None else self.tolerance)
 
     def _shared(self) -> list[tuple[str, list[str]]]:
-        roots = sorted(frozenset().union(*(one.roots for one in self.inputs)))
+        roots = sorted(_roots(self.inputs))
         named = [(root, [one.name for one in self.inputs if root in one.roots]) for root in roots]
         return [(root, names) for root, names in named if len(names) > 1]
 
@@ -227,18 +326,73 @@ class _Rule:
         for root, names in self._shared():
             values = {name: chosen[name].vector.get(root) for name in names}
             if len(set(values.values())) > 1:
-                return Blocked(reason=_disagreement_text(root, values), by=(root,))
+                reason = _disagreement_text(root, values)
+                return Blocked(code=INPUTS_APART, reason=reason, by=(root,), since_us=self._stands_since(root))
         return None
 
     def _misalignment(self, chosen: Mapping[str, Choice]) -> Blocked | None:
-        found = []
+        found: list[Alignment] = []
         for group in self.groups:
             judged = alignment(group, _lowest_of(group, self.inputs, chosen), self.now_us, self.tolerance)
             if judged.reason is not None:
                 found.append(judged)
         if not found or found[0].reason is None:
             return None
-        return Blocked(reason=found[0].reason, by=tuple(dict.fromkeys(s for one in found for s in one.blocked_by)))
+        by = tuple(dict.fromkeys(s for one in found for s in one.blocked_by))
+        code = NOT_REPORTED if found[0].missing else APART
+        return Blocked(code=code, reason=found[0].reason, by=by, since_us=self._stands_since(by[0]))
+
+    def _stands_since(self, root: str) -> int | None:
+        """Since when the newest versions have a root where they have it."""
+        return max((_since(one.choices, root) for one in self.inputs if root in one.roots), default=None)
+
+
+def _since(choices: Sequence[Choice], root: str) -> int:
+    """When the first of the versions was made that have the root where the newest has it."""
+    value, since_us = choices[-1].vector.get(root), choices[-1].at_us
+    for choice in reversed(choices):
+        if choice.vector.get(root) != value:
+            break
+        since_us = choice.at_us
+    return since_us
+
+
+def _ladder(one: InputState) -> list[Choice]:
+    """What may be chosen of an input, ascending, the best last.
+
+    Versions before one that says less are not there: what they had was taken back.
+    """
+    choices = [choice for choice in one.choices if one.by_row or not choice.holds_more]
+    for at in range(len(choices) - 1, 0, -1):
+        if _falls(choices[at - 1].vector, choices[at].vector):
+            choices = choices[at:]
+            break
+    return [_by_row(choice) for choice in choices if _shows(choice, one)] if one.by_row else choices
+
+
+def _shows(choice: Choice, one: InputState) -> bool:
+    """Whether a version says enough to be read up to what the table shows already."""
+    return one.shown is None or any(value >= one.shown for value in choice.vector.values())
+
+
+def _by_row(choice: Choice) -> Choice:
+    """The version as far as it is known to be complete."""
+    return replace(choice, bound=next(iter(choice.vector.values()), None)) if choice.holds_more else choice
+
+
+def _falls(before: Vector, after: Vector) -> bool:
+    return any(root not in after or after[root] < value for root, value in before.items())
+
+
+def _descend(ladder: list[Choice], one: InputState, bound: Watermark | None) -> None:
+    """Lower an input: by position to the version before, by row to the bound."""
+    top = ladder[-1]
+    if not one.by_row or bound is None:
+        ladder.pop()
+    elif one.shown is not None and bound < one.shown:
+        ladder.clear()
+    else:
+        ladder[-1] = replace(top, vector=Vector(dict.fromkeys(one.roots, bound)), bound=bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,21 +402,23 @@ class _Tie:
     members: tuple[tuple[str, str], ...]
     tolerance: int
 
-    def offenders(self, top: Mapping[str, Choice]) -> set[str]:
-        """The inputs that are too far ahead: no feasible choice below has them so high."""
+    def offenders(self, top: Mapping[str, Choice]) -> Iterator[tuple[str, Watermark | None]]:
+        """The inputs that are too far ahead, and how far they may be at most; None: they may say nothing."""
         values = [(name, top[name].vector.get(root)) for name, root in self.members]
         known = [value for _, value in values if value is not None]
         if not known:
-            return set()
+            return
         if len(known) < len(values):  # nothing was said of a root there, so nothing may be said of it elsewhere
-            return {name for name, value in values if value is not None}
+            yield from ((name, None) for name, value in values if value is not None)
+            return
         low = min(known)
-        return {name for name, value in values if value is not None and value.minus(low) > self.tolerance}
+        most = replace(low, value=low.value + self.tolerance)
+        yield from ((name, most) for name, value in values if value is not None and value > most)
 
 
 def _lowest_of(group: Group, inputs: Sequence[InputState], chosen: Mapping[str, Choice]) -> dict[str, Watermark | None]:
     vector = merged(inputs, chosen)
-    roots = frozenset().union(*(one.roots for one in inputs))
+    roots = _roots(inputs)
     return {source: vector.get(source) for source in group.sources if source in roots}
 
 
@@ -290,12 +446,20 @@ def _holds_more(newest: Mapping[str, Choice]) -> Blocked:
     said = [f"{root} {value.text}" for name in names for root, value in newest[name].vector.items()]
     roots = tuple(dict.fromkeys(root for name in names for root in newest[name].vector))
     if not names:
-        return Blocked(reason="no versions agree that are as new as what the table shows", by=tuple(newest))
-    return Blocked(reason=f"{' and '.join(names)} may have rows beyond the watermark ({', '.join(said)})", by=roots)
+        reason = "no versions agree that are as new as what the table shows"
+        return Blocked(code=NOTHING_NEWER, reason=reason, by=tuple(newest))
+    reason = f"{' and '.join(names)} may have rows beyond the watermark ({', '.join(said)})"
+    return Blocked(code=BEYOND, reason=reason, by=roots, since_us=max(newest[name].at_us for name in names))
 
 
-def _closed(blocked: Blocked, code: str | None = None) -> Verdict:
-    return Verdict(standing=Standing.CLOSED, reason=blocked.reason, blocked_by=blocked.by, code=code)
+def _closed(blocked: Blocked) -> Verdict:
+    return Verdict(
+        standing=Standing.CLOSED,
+        reason=blocked.reason,
+        blocked_by=blocked.by,
+        code=blocked.code,
+        since_us=blocked.since_us,
+    )
 
 
 def _verdict(
@@ -315,4 +479,6 @@ def _verdict(
         ungated=ungated,
         reason=None if why is None else why.reason,
         blocked_by=() if why is None else why.by,
+        code=None if why is None else why.code,
+        since_us=None if why is None else why.since_us,
     )

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from tidegate import errors
 from tidegate.clock import from_micros, to_micros
-from tidegate.progress.cut import NOT_PUBLISHED
+from tidegate.progress.cut import NOT_PUBLISHED, STUCK
 from tidegate.progress.groups import Group
 from tidegate.progress.watermarks import Watermark
 from tidegate.tables.documents import Row, TableDocument
-from tidegate.tables.judge import NOT_REBUILDABLE, STUCK
+from tidegate.tables.judge import NOT_REBUILDABLE
 from tidegate.views.groups import alignment_of
 from tidegate.views.pipelines import count_text, numbers_text
 from tidegate.views.values import (

@@ -109,7 +109,7 @@ class CorruptCheckpoint(LedgerError):
 
     code = "TG-L004"
     text = "version {version} of {key} does not verify: {why}; the newest good version is {newest_good}"
-    advice = "run again with --recover to go on from the newest good version"
+    advice = "to go on from the newest good version, in Python: tidegate.open(PROJECT).service.store.recover({key!r})"
 
 
 class BadKey(LedgerError):

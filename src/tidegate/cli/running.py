@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
+from tidegate.events import EVENTS
 from tidegate.views.values import as_json
 
 if TYPE_CHECKING:
@@ -23,16 +24,6 @@ if TYPE_CHECKING:
     from tidegate.cli.output import Shell
     from tidegate.service import Service
 
-#: Which events a log at INFO has; the rest is for --verbose and for the log file.
-_LEVELS: Final = {
-    "batch_planned": logging.DEBUG,
-    "batch_delivered": logging.DEBUG,
-    "published": logging.DEBUG,
-    "batch_failed": logging.ERROR,
-    "table_failed": logging.ERROR,
-    "waiting_for_lease": logging.WARNING,
-    "pipeline_skipped": logging.WARNING,
-}
 _LOG_BYTES: Final = 10 << 20
 _LOG_COPIES: Final = 3
 
@@ -79,7 +70,8 @@ def _listening(shell: Shell, folder: Path) -> Iterator[OnEvent]:
     log = logger(folder, shell, to_stderr=not is_live)
 
     def to_log(event: str, facts: Mapping[str, object]) -> None:
-        log.log(_LEVELS.get(event, logging.INFO), event, **as_json(dict(facts)))
+        level = EVENTS[event].level if event in EVENTS else logging.INFO
+        log.log(level, event, **as_json(dict(facts)))
 
     if not is_live:
         yield to_log
@@ -152,13 +144,8 @@ class _Bar:
     """A pipeline's bar: from the first number of this run to the highest that is planned."""
 
     task: TaskID
-    available: int = 0
     low: int | None = None
     end: int = 0
-
-    def total(self) -> int | None:
-        planned = 0 if self.low is None else self.end - self.low
-        return max(planned, self.available) or None
 
 
 class Bars:
@@ -184,13 +171,10 @@ class Bars:
             self._bars[name] = _Bar(task=self._progress.add_task(name, total=None, note=""))
         bar = self._bars[name]
         match event:
-            case "pipeline_started":
-                bar.available = facts.get("available") or 0
-                self._progress.update(bar.task, total=bar.total())
             case "batch_planned":
                 bar.low = facts["first"] if bar.low is None else min(bar.low, facts["first"])
                 bar.end = max(bar.end, facts["last"] + 1)
-                self._progress.update(bar.task, total=bar.total())
+                self._progress.update(bar.task, total=bar.end - bar.low)
             case "checkpoint_committed" if bar.low is not None:
                 end = facts["end"]
                 self._progress.update(bar.task, completed=max(0, end - bar.low), note=f"complete to {end - 1}")

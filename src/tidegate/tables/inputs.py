@@ -23,6 +23,8 @@ Lake = Callable[[str], "LakeTable"]
 #: Commits after which readers see the same rows under the same claims.
 _NO_CHANGE: Final = frozenset({Kind.CLAIM, Kind.COMPACT, Kind.SCHEMA})
 
+WENT_BACK = "TG-T004"  #: an input is at a version below the one that the table has read before
+
 #: In the `extra` of a table's commits: rows beyond its vector may be in it.
 HOLDS_MORE: Final = "holds_more"
 
@@ -53,7 +55,7 @@ def of_lake(
         _check_ours(table, head)
         if frontier is not None and head.version < frontier:
             what = f"{one.name} is at version {head.version}, below version {frontier} that was read before"
-            return _broken(one, "TG-T004", what)
+            return _broken(one, WENT_BACK, what)
         versions = _versions(table, head, mode, frontier, retained)
         if whole_from is None:
             whole_from = _newest_prune(table) if frontier is None and mode is Mode.HOLD_BACK else 0
@@ -97,7 +99,7 @@ def of_external(
         return _broken(one, errors.InputGone.code, what)
     if frontier is not None and newest.version < frontier:
         what = f"{one.name} was advanced at version {newest.version}, below version {frontier} that was read before"
-        return _broken(one, "TG-T004", what)
+        return _broken(one, WENT_BACK, what)
     later = tuple(choice for choice in there if frontier is None or choice.version >= frontier)
     return InputState(name=one.table, roots=one.roots, choices=later)
 

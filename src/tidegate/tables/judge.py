@@ -18,7 +18,7 @@ from tidegate.tables.graph import Node
 from tidegate.tables.inputs import HOLDS_MORE
 from tidegate.tables.schedules import Trigger
 
-NOT_REBUILDABLE = "TG-T003"
+NOT_REBUILDABLE = "TG-T003"  #: an input has given up rows that a full refresh would need
 
 # In the `extra` of a table's commits.
 IN_USE = "in_use"

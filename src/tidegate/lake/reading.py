@@ -7,6 +7,7 @@ of files is. Heavy: loads pyarrow.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,8 @@ from tidegate.lake.table import LakeTable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+#: What Spark takes for a pattern in a path.
+_GLOB: Final = re.compile(r"[][{}*?\\]")
 _ATOMS: Final = {
     "byte": pa.int8(),
     "short": pa.int16(),
@@ -72,7 +75,9 @@ def read_files(spark: SparkSession, paths: Sequence[str], schema: str) -> DataFr
     from pyspark.sql.types import StructType  # noqa: PLC0415 -- whoever has a session has loaded it
 
     struct = StructType.fromJson(json.loads(schema))
-    return spark.read.schema(struct).parquet(*paths) if paths else spark.createDataFrame([], struct)
+    if not paths:
+        return spark.createDataFrame([], struct)
+    return spark.read.schema(struct).parquet(*(_GLOB.sub(r"\\\g<0>", path) for path in paths))
 
 
 def frame(spark: SparkSession, table: LakeTable, version: int | None = None) -> DataFrame:

@@ -1,19 +1,21 @@
-"""Whether something that failed is tried again, and when."""
+"""Whether something that failed is tried again, and when; and what becomes of it if not."""
 
 from __future__ import annotations
 
 import random
 from enum import Enum
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from tidegate.quick import dataclass
 
 
 class Severity(Enum):
-    """Whether trying again may help."""
+    """What kind of failure it is: whether trying again may help, and how much is lost if not."""
 
-    TRANSIENT = "transient"
-    PERMANENT = "permanent"
+    TRANSIENT = "transient"  #: it may pass by itself: a network, a disk, a busy server
+    PERMANENT = "permanent"  #: this work will fail again: a schema, a transform
+    POISON = "poison"  #: these rows will never pass, and the others of their checkpoint will
+    FATAL = "fatal"  #: nothing more may be done: another runner took over, the ledger is corrupt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,15 +41,33 @@ class RetryIn:
 
     wait_us: int
 
+    def at_us(self, now_us: int) -> int:
+        """When that is."""
+        return now_us + self.wait_us
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GiveUp:
-    """Do not try again, and why."""
+    """Do not try again by itself, and why: a gap stays, visibly, until somebody mends it."""
 
     reason: str
 
 
-Retry: TypeAlias = RetryIn | GiveUp
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """Set these rows aside, and why: the rest of their checkpoint goes on without them."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """End the run, and why: whatever else it did might do harm."""
+
+    reason: str
+
+
+Retry: TypeAlias = RetryIn | GiveUp | DeadLetter | Stop
 
 
 def decide_retry(budget: RetryBudget, attempt: int, severity: Severity, rng: random.Random) -> Retry:
@@ -56,8 +76,17 @@ def decide_retry(budget: RetryBudget, attempt: int, severity: Severity, rng: ran
     Full jitter: the wait is anything from nothing to a bound that doubles with each try, so that many
     that failed together do not come back together.
     """
-    if severity is Severity.PERMANENT:
-        return GiveUp(reason="trying again would not help")
+    match severity:
+        case Severity.FATAL:
+            return Stop(reason="nothing more may be done")
+        case Severity.POISON:
+            return DeadLetter(reason="these rows will never pass")
+        case Severity.PERMANENT:
+            return GiveUp(reason="trying again would not help")
+        case Severity.TRANSIENT:
+            pass
+        case _:
+            assert_never(severity)
     if attempt >= budget.attempts:
         return GiveUp(reason=f"it failed {attempt} {'time' if attempt == 1 else 'times'}")
     return RetryIn(wait_us=rng.randint(0, longest_wait_us(budget, attempt)))

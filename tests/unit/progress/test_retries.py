@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.progress.retries import GiveUp, RetryBudget, RetryIn, Severity, decide_retry
+from tidegate.progress.retries import (
+    DeadLetter,
+    GiveUp,
+    RetryBudget,
+    RetryIn,
+    Severity,
+    Stop,
+    decide_retry,
+    longest_wait_us,
+)
 
 BUDGET = st.builds(
     lambda attempts, base, extra: RetryBudget(attempts=attempts, base_us=base, max_us=base + extra),
@@ -32,9 +41,23 @@ def test_a_transient_failure_is_tried_again_while_the_budget_lasts(
 
 
 @given(BUDGET, st.integers(1, 60), st.integers())
-def test_a_permanent_failure_is_never_tried_again(budget: RetryBudget, attempt: int, seed: int) -> None:
-    """Whatever is left of the budget."""
-    assert isinstance(decide_retry(budget, attempt, Severity.PERMANENT, random.Random(seed)), GiveUp)
+def test_only_what_may_pass_by_itself_is_tried_again(budget: RetryBudget, attempt: int, seed: int) -> None:
+    """Whatever is left of the budget: poison goes aside, what will fail again is given up, what is fatal ends all."""
+    answers = {Severity.PERMANENT: GiveUp, Severity.POISON: DeadLetter, Severity.FATAL: Stop}
+    for severity, answer in answers.items():
+        decided = decide_retry(budget, attempt, severity, random.Random(seed))
+        assert type(decided) is answer
+
+
+def test_a_retry_is_at_a_time() -> None:
+    """The wait from now on."""
+    assert RetryIn(wait_us=7).at_us(100) == 107
+
+
+def test_the_bound_of_the_wait_doubles_up_to_the_longest() -> None:
+    """The first is the base."""
+    budget = RetryBudget(attempts=9, base_us=100, max_us=500)
+    assert [longest_wait_us(budget, attempt) for attempt in (0, 1, 2, 3, 4, 5)] == [100, 100, 200, 400, 500, 500]
 
 
 def test_the_budget_counts_tries_in_all() -> None:
@@ -76,3 +99,6 @@ def test_a_budget_that_cannot_be_is_refused() -> None:
         RetryBudget(attempts=0)
     with pytest.raises(ValueError, match="exceeds the longest"):
         RetryBudget(base_us=2, max_us=1)
+    with pytest.raises(ValueError, match="exceeds the longest"):
+        RetryBudget(base_us=-1)
+    assert RetryBudget(attempts=1, base_us=5, max_us=5).max_us == 5

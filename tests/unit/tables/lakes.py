@@ -8,19 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.unit.tables.shop import Shop
 from tidegate import errors
 from tidegate.lake import schemas
 from tidegate.lake.log import DataFile, Kind, Metadata
 from tidegate.lake.table import LakeTable
-from tidegate.ledger.memory import MemoryStore
+from tidegate.ledger.contract import Store
+from tidegate.ledger.memory import MemoryStore, Shelf
 from tidegate.progress.watermarks import Vector, Watermark
 from tidegate.sources import advances, loads
 from tidegate.sources.advances import Advance, SourceDocument
 from tidegate.tables import documents
+from tidegate.tables.contents import How, Made, metadata_of
 from tidegate.tables.documents import TableDocument
 from tidegate.tables.facts import gather
-from tidegate.tables.judge import Facts
+from tidegate.tables.graph import Declared
+from tidegate.tables.judge import Facts, judge
 from tidegate.tables.maintainer import Maintainer, Workshop
 from tidegate.testing.clock import ManualClock
 
@@ -50,10 +52,11 @@ class World:
     clock: ManualClock = field(default_factory=ManualClock)
     tables: dict[str, LakeTable] = field(default_factory=dict)
     said: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
-    store: MemoryStore = field(init=False)
+    shelf: Shelf = field(default_factory=Shelf)
+    store: Store = field(init=False)
 
     def __post_init__(self) -> None:
-        self.store = MemoryStore(self.clock)
+        self.store = MemoryStore(self.clock, shelf=self.shelf)
 
     def lake(self, name: str) -> LakeTable:
         if name not in self.tables:
@@ -106,26 +109,37 @@ class World:
     def advance(self, name: str, value: int, version: int | None = None, **more: Any) -> SourceDocument:
         return advances.advance(self.store, name, n(value).kind, n(value), by="loader", version=version, **more)
 
+    def show(self, declared: Declared, name: str) -> int:
+        """What a run with Spark would commit now, over a file that nobody reads here."""
+        facts = self.facts(declared, name)
+        said = metadata_of(facts, judge(facts), token=1, how=How.FULL, made=Made(rows=1, schema_fp="x"))
+        return self.commit(name, Kind.REFRESH, **{one: getattr(said, one) for one in _SAID})
+
     # looking
 
-    def facts(self, declared: Shop, name: str) -> Facts:
+    def facts(self, declared: Declared, name: str) -> Facts:
         return gather(declared, self.store, self.lake)[name]
 
-    def maintainer(self, declared: Shop, spark: Any = None) -> Maintainer:
+    def maintainer(self, declared: Declared, *only: str) -> Maintainer:
+        """Who keeps the tables, or only those named, without a Spark."""
         workshop = Workshop(
             declared=declared,
             store=self.store,
             lake=self.lake,
-            spark=spark or NoSpark(),
+            spark=NoSpark(),  # type: ignore[arg-type]
             clock=self.clock,
             tell=lambda event, facts: self.said.append((event, facts)),
         )
-        return Maintainer(workshop, tuple(declared.tables))
+        return Maintainer(workshop, only or tuple(declared.tables))
 
     def document(self, name: str) -> TableDocument:
         found = documents.read(self.store, name)
         assert found is not None
         return found
+
+
+#: What a refresh says of its contents.
+_SAID = ("vector", "frontier", "effective", "ungated", "definition", "extra", "rows")
 
 
 def file(path: str) -> DataFile:

@@ -44,7 +44,7 @@ def shop(*groups: Group, **queries: str) -> Shop:
             "orders": landing("orders"),
             "order_lines": landing("order_lines"),
             "page_views": landing("page_views"),
-            "fx_rates": ExternalSpec(name="fx_rates", table="external/fx_rates", watermark=WatermarkKind.TIMESTAMP),
+            "fx_rates": ExternalSpec(name="fx_rates", table="external/fx_rates", watermark=WatermarkKind.INTEGER),
         },
         pipelines=pipelines,
         groups={group.name: group for group in groups},

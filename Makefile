@@ -30,7 +30,7 @@ jars: $(READY) java
 	@$(PY) -m tidegate.spark.jars >/dev/null
 
 servers: $(READY)
-	@scripts/setup-servers
+	@scripts/setup-servers $(VENV)
 
 demo: setup
 	@$(VENV)/bin/tidegate demo

@@ -6,7 +6,6 @@ import itertools
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from urllib.parse import quote
 
 import psycopg
 
+from tests.servers.ports import free_port
 from tidegate.clock import SystemClock
 
 _USERS = ("postgres", "nobody")
@@ -30,7 +30,7 @@ class Postgres:
         assert programs is not None
         self._programs = programs
         self.folder = Path(tempfile.mkdtemp(prefix="tidegate-postgres-"))
-        self.port = _free_port()
+        self.port = free_port()
         self._names = itertools.count(1)
         self._server: subprocess.Popen[bytes] | None = None
 
@@ -152,9 +152,3 @@ def _as_user() -> dict[str, object]:
     entry = pwd.getpwnam(_user())
     groups: Sequence[int] = []
     return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": groups}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

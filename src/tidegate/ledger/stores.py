@@ -27,6 +27,10 @@ def open_store(url: str, *, root: Path, clock: Clock | None = None) -> Store:
         return MemoryStore(clock, shelf=_shelves.setdefault(root.resolve(), Shelf()))
     if url.startswith(("postgresql://", "postgres://")):
         return _postgres(url, clock)
+    if url.startswith(("s3://", "gs://", "az://")):
+        from tidegate.ledger.objects import ObjectStoreLedger  # noqa: PLC0415 -- as above
+
+        return ObjectStoreLedger(url, clock)
     if url.startswith("file:") and len(url) > len("file:"):
         return FileStore(root / url.removeprefix("file:"), clock)
     if url.startswith(_SQLITE) and len(url) > len(_SQLITE):

@@ -17,8 +17,11 @@ from tidegate.progress.partition_state import TrackerState
 from tidegate.progress.ranges import Range, RangeSet
 from tidegate.sinks.specs import From
 from tidegate.sources import advances
-from tidegate.sources.contract import ONLY_PART, CutSource, Ends, Limits, NumberingSource, Slice, Source
+from tidegate.sources.contract import ONLY_PART, Available, CutSource, Ends, Limits, NumberingSource, Slice, Source
 from tidegate.sources.specs import DEFAULT_MAX_AHEAD
+
+#: The highest number of a source in which nothing was found yet: for `from: now`, all of it comes later.
+NOTHING_SEEN = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,48 +75,51 @@ class Planner:
     # sources with numbers of their own
 
     def _plan_own(self, source: NumberingSource, view: View) -> Intent:
-        document = view.document
-        start = document.marks.end if document.marks.end is not None else source.first()
-        window = Range(start or 0, (start or 0) + self._max_ahead)
+        document = self._begun(source, view.document)
+        end = document.marks.end
+        if document.marks.first is None or end is None:
+            return Intent(document=document)
+        source.starts_at(document.marks.first)
+        window = Range(end, end + self._max_ahead)
         available = source.discover(window)
         numbers, highest = available.numbers, available.highest
         if self._once:
             highest = self._frozen_highest(highest)
             numbers = numbers & Range(0, (highest if highest is not None else -1) + 1)
-        document = replace(document, below_first=available.below_first)
-        if document.marks.first is None:
-            first = self._first_of(source.first(), available.lowest, highest)
-            if first is None:
-                return Intent(document=document)
-            document = started(document, first)
         seen = max((one for one in (highest, document.highest_seen) if one is not None), default=None)
-        document = replace(document, highest_seen=seen)
-        end = document.marks.end or 0
+        document = replace(document, below_first=available.below_first, highest_seen=seen)
         ends = {ONLY_PART: end if highest is None else max(end, highest + 1)}
         document, stops = self._with_advances(document, ends)
         planned = RangeSet(one.range for one in view.plans)
-        wanted = plan.candidates(
-            numbers,
-            window=Range(end, end + self._max_ahead),
-            planned=planned,
-            done=document.committed | document.skipped | Range(0, end),
-        )
+        done = document.committed | document.skipped
+        wanted = plan.candidates(numbers, window=window, planned=planned, done=done)
         free = self._spec.max_inflight - view.busy
-        document = self._with_idle(document, view, known=not (wanted | planned) and _no_gap(document))
         if free <= 0 or not wanted or len(view.plans) >= plan.MAX_OPEN_PLANS:
-            return Intent(document=document)
-        limits = self._batch_limits(document)
-        most = plan.fair_share(wanted.size, self._spec.max_inflight, limits.max_checkpoints)
-        few = RangeSet(_first_numbers(wanted, most * free))
-        made = plan.batches(source.slices(few), limits, stops=stops, most=most)[:free]
-        return self._with_plans(document, view, made)
+            intent = Intent(document=document)
+        else:
+            limits = self._batch_limits(document)
+            most = plan.fair_share(wanted.size, self._spec.max_inflight, limits.max_checkpoints)
+            few = RangeSet(_first_numbers(wanted, most * free))
+            made = plan.batches(source.slices(few), limits, stops=stops, most=most)[:free]
+            intent = self._with_plans(document, view, made)
+        known = planned | done | RangeSet(one.range for one in intent.plans)
+        return self._with_idle(intent, view, known=known.covers(Range(end, max(end, (seen or 0) + 1))))
 
-    def _first_of(self, declared: int | None, lowest: int | None, highest: int | None) -> int | None:
+    def _begun(self, source: NumberingSource, document: PipelineDocument) -> PipelineDocument:
+        """The document with its first number, once there is one; from then on that is frozen."""
+        if document.marks.first is not None:
+            return document
+        seen = source.discover(Range(0, 0))
+        first = self._first_of(source.first(), seen, was_empty=document.highest_seen == NOTHING_SEEN)
+        return replace(document, highest_seen=NOTHING_SEEN) if first is None else started(document, first)
+
+    def _first_of(self, declared: int | None, seen: Available, *, was_empty: bool) -> int | None:
+        lowest = seen.lowest if declared is None else declared
         if isinstance(self._spec.from_, int):
-            return self._spec.from_
-        if self._spec.from_ is From.NOW:
-            return None if highest is None else highest + 1
-        return declared if declared is not None else lowest
+            return max(self._spec.from_, declared or 0)
+        if self._spec.from_ is From.NOW and not was_empty:
+            return None if seen.highest is None else seen.highest + 1
+        return None if seen.highest is None and declared is None else lowest
 
     def _frozen_highest(self, highest: int | None) -> int | None:
         if self._bound is None:
@@ -140,10 +146,9 @@ class Planner:
         document, _ = self._with_advances(document, ends)
         stops = [step.ends for step in self._open_advances(document) if step.ends is not None]
         free = self._spec.max_inflight - view.busy
-        behind = any(end > document.positions.get(part, 0) for part, end in ends.items())
-        document = self._with_idle(document, view, known=not behind and not view.plans)
+        behind = not _reaches(document.positions, ends)
         if not behind or free <= 0 or len(view.plans) >= plan.MAX_OPEN_PLANS or self._is_collecting(view.now_us):
-            return Intent(document=document)
+            return self._with_idle(Intent(document=document), view, known=not behind)
         batch = self._spec.batch
         limits = Limits(
             max_events=batch.max_events,
@@ -156,7 +161,8 @@ class Planner:
         self._collecting_since_us = None
         intent = self._with_plans(document, view, [(one,) for one in slices])
         moved, _ = self._with_advances(intent.document, ends, list(slices), before=document.positions)
-        return replace(intent, document=moved)
+        known = _reaches(moved.positions, ends)
+        return self._with_idle(replace(intent, document=moved), view, known=known)
 
     def _is_collecting(self, now_us: int) -> bool:
         """Whether a batch waits for more rows, as `max_ms` allows."""
@@ -220,19 +226,16 @@ class Planner:
 
     def _with_plans(self, document: PipelineDocument, view: View, made: Sequence[tuple[Slice, ...]]) -> Intent:
         plans = tuple(self._document_of(document, view, slices) for slices in made)
-        positions, quiet = dict(document.positions), dict(document.quiet_since_us)
+        positions = dict(document.positions)
         for slices in made:
             for one in slices:
                 for part, span in one.parts.items():
                     positions[part] = max(positions.get(part, span.hi), span.hi)
-                    if span:
-                        quiet.pop(part, None)
         planned_end = max((one.range.hi for one in plans), default=0)
         return Intent(
             document=replace(
                 document,
                 positions=positions,
-                quiet_since_us=quiet,
                 planned_end=max(planned_end, document.planned_end or 0) or document.planned_end,
             ),
             plans=plans,
@@ -263,22 +266,25 @@ class Planner:
             row_bytes=document.row_bytes,
         )
 
-    def _with_idle(self, document: PipelineDocument, view: View, *, known: bool) -> PipelineDocument:
-        """The document with parts that are known to have nothing more to say for the timeout made idle.
+    def _with_idle(self, intent: Intent, view: View, *, known: bool) -> Intent:
+        """The intent in which parts that are known to have nothing more to say for the timeout are idle.
 
-        `known`: the source was reached and everything it has is planned. A part is quiet when besides
-        nothing of it waits to be published.
+        `known`: the source was reached and everything it has is planned. A part is quiet while besides
+        nothing of it is in an open plan: those are kept until all sinks have published them.
         """
-        timed = self._rules.event_time
-        if timed is None or timed.idle_timeout_us is None or document.tracker is None or not known:
-            return document
-        main = document.sinks[self._spec.main_sink.name]
-        if main.published_end is None or main.published_end != document.marks.end:
-            return document
-        quiet = dict.fromkeys(self._source.parts(), view.now_us) | dict(document.quiet_since_us)
-        tracker = event_time.judge_idle(document.tracker, quiet, timeout_us=timed.idle_timeout_us, now_us=view.now_us)
-        noted = replace(document, quiet_since_us=quiet)
-        return noted if tracker == document.tracker else with_tracker(noted, tracker, self._rules)
+        document, timed = intent.document, self._rules.event_time
+        if timed is None or timed.idle_timeout_us is None or document.tracker is None:
+            return intent
+        waiting = {part for one in (*view.plans, *intent.plans) for part in _parts_in(one)}
+        quiet = {part: at_us for part, at_us in document.quiet_since_us.items() if part not in waiting}
+        if known:
+            quiet = {part: view.now_us for part in self._source.parts() if part not in waiting} | quiet
+            tracker = event_time.judge_idle(
+                document.tracker, quiet, timeout_us=timed.idle_timeout_us, now_us=view.now_us
+            )
+            if tracker != document.tracker:
+                document = with_tracker(document, tracker, self._rules)
+        return replace(intent, document=replace(document, quiet_since_us=quiet))
 
 
 def started(document: PipelineDocument, first: int) -> PipelineDocument:
@@ -293,9 +299,9 @@ def tracker_of(source: Source, known: TrackerState | None) -> TrackerState:
     return event_time.with_parts(known or empty, source.parts())
 
 
-def _no_gap(document: PipelineDocument) -> bool:
-    end = document.marks.end or 0
-    return document.highest_seen is None or document.highest_seen < end
+def _parts_in(one: PlanDocument) -> set[str]:
+    """The parts that the plan reads something of."""
+    return {part for piece in one.slices for part, span in piece.parts.items() if span}
 
 
 def _reaches(positions: Mapping[str, int], wanted: Mapping[str, int]) -> bool:

@@ -190,15 +190,16 @@ def stepped(document: PipelineDocument, step: Step) -> PipelineDocument:
 
 
 def _forgotten(steps: tuple[Step, ...], document: PipelineDocument) -> tuple[Step, ...]:
-    """Without the steps that no sink will ever publish again: all but the newest below the lowest mark."""
-    marks = [
-        sink.start if sink.published_end is None else sink.published_end
-        for sink in document.sinks.values()
-        if sink.standing is Standing.ACTIVE
-    ]
-    lowest = min(marks, default=0)
+    """Without the steps that no sink will ever publish again.
+
+    Of those below the lowest mark the newest is left, and each advance that some sink has not shown yet.
+    """
+    active = [sink for sink in document.sinks.values() if sink.standing is Standing.ACTIVE]
+    lowest = min((sink.start if sink.published_end is None else sink.published_end for sink in active), default=0)
     below = [one for one in steps if one.end <= lowest]
-    return (*below[-1:], *(one for one in steps if one.end > lowest))
+    shown = [sink.watermark for sink in active]
+    due = [one for one in below[:-1] if one.seq is not None and any(w is None or one.watermark > w for w in shown)]
+    return (*due, *below[-1:], *(one for one in steps if one.end > lowest))
 
 
 def watermark_at(steps: Sequence[Step], end: int) -> Watermark | None:

@@ -34,15 +34,17 @@ def targets(
         return []
     published = sink.start if sink.published_end is None else sink.published_end
     limit = min(document.marks.end, sink.prefix_end)
-    stops = sorted({step.end for step in document.steps if step.seq is not None and published < step.end <= limit})
+    said = [step for step in document.steps if step.seq is not None and published <= step.end <= limit]
+    stops = [(step.end, step.watermark) for step in said if kind.is_advanced]
     found: list[Target] = []
     end, watermark = published, sink.watermark
-    for stop in [*stops, limit]:
+    for stop, least in [*stops, (limit, _watermark(document, kind, limit, sink.start))]:
         chosen = tuple(one for one in receipts if end <= one.range.lo and one.range.hi <= stop)
         reached = max((one.range.hi for one in chosen), default=end)
-        now = _watermark(document, kind, reached, sink.start)
+        now = _watermark(document, kind, reached, sink.start) if least is None or reached < stop else least
         now = watermark if now is None or (watermark is not None and not now > watermark) else now
-        if reached > end or (now != watermark and sink.published_end is not None):
+        has_shown = bool(found) or sink.published_end is not None
+        if reached > end or (now != watermark and has_shown):
             found.append(Target(end=reached, receipts=chosen, watermark=now))
             end, watermark = reached, now
     return found

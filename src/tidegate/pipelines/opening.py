@@ -54,11 +54,12 @@ def opened_document(
     identity = source.identity()
     if known is None:
         known = PipelineDocument(pipeline=spec.name, source=spec.source, source_identity=identity)
-    elif known.source_identity != identity:
+    elif (known.source, known.source_identity) != (spec.source, identity):
+        before, now = f"{known.source}, {known.source_identity}", f"{spec.source}, {identity}"
         raise errors.ConfigError(
             where=spec.where,
-            what=f"pipelines.{spec.name} has read another source ({known.source_identity}); now it is {identity}",
-            hint="give the pipeline another name, or the source its old settings back",
+            what=f"pipelines.{spec.name} has read another source ({before}); now it is {now}",
+            hint="give the pipeline another name, or the source its old name and settings back",
         )
     tracker = tracker_of(source, known.tracker) if source.spec.event_time is not None else known.tracker
     return replace(
@@ -103,6 +104,22 @@ def _start(known: PipelineDocument, spec: PipelineSpec, sink: SinkSpec) -> int:
         what=f"sink {sink.name} joins pipelines.{spec.name}, which has delivered up to {newest - 1}; "
         f"it cannot start at {sink.from_.value if isinstance(sink.from_, From) else sink.from_}",
         hint=f"say `from: now`, or `from: {newest}`; filling a new sink with history comes with a later version",
+    )
+
+
+def check_kept(name: str, sink: SinkProgress, state: SinkState) -> None:
+    """Refuse a sink that shows less than was published in it: it was emptied, or is another place than it was.
+
+    :raises SinkRejected: to go on would show a gap as if it were complete.
+    """
+    end = sink.published_end
+    if end is None or sink.standing is not Standing.ACTIVE or (state.end is not None and state.end >= end):
+        return
+    shown = "nothing" if state.end is None else f"checkpoints up to {state.end - 1}"
+    raise errors.SinkRejected(
+        sink=name,
+        what=f"it shows {shown}, though checkpoint {end - 1} was published in it: its place was emptied or is another",
+        hint="bring its old contents or place back, or give the sink another name and `from: now`",
     )
 
 

@@ -12,6 +12,7 @@ import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -28,7 +29,7 @@ from tidegate.pipelines.memory import Memory
 from tidegate.pipelines.worker import Bench, Order, Outcome, Outlet, carry_out
 from tidegate.progress.ranges import Range, RangeSet
 from tidegate.progress.retries import RetryIn, decide_retry
-from tidegate.sinks.contract import Delivery, Ownership, Sink
+from tidegate.sinks.contract import Delivery, Ownership, Sink, SinkState
 from tidegate.sources.contract import Source
 from tidegate.spark.session import Spark
 
@@ -160,26 +161,33 @@ class PipelineRun:
             transform=transform,
             late=self._spec.late,
             owner=owner,
-            outlets={sink.spec.name: Outlet(sink, owner) for sink in self._with.sinks},
+            outlets={sink.spec.name: Outlet(sink, owner, self._check_of(sink)) for sink in self._with.sinks},
             side={name: Outlet(sink, owner) for name, sink in self._with.side.items()},
         )
-        self._doc = self._take_over_sinks(document)
+        self._doc = document
         self._planner = Planner(
             spec=self._spec, source=self._with.source, store=self._with.store, rules=self._rules, once=self._once
         )
-        self._save()
         self._pool = ThreadPoolExecutor(
             max_workers=self._spec.max_inflight + 1, thread_name_prefix=f"tidegate-{self._spec.name}"
         )
-        self._tell("pipeline_started", end=self._doc.marks.end, open_plans=len(self._memory.plans))
+        self._draining_since = None
         try:
+            self._doc = self._take_over_sinks(document)
+            self._save()
+            self._tell("pipeline_started", end=self._doc.marks.end, open_plans=len(self._memory.plans))
             return self._loop()
         except errors.StaleWriter:
             raise
+        except (errors.SinkError, errors.LakeError) as failed:
+            return self._ended(Phase.FAILED, failed.message)
         except errors.TidegateError as failed:
-            self._doc = replace(self._doc, phase=Phase.FAILED, reason=failed.message, updated_us=self._now_us())
-            self._save()
+            self._ended(Phase.FAILED, failed.message)
             raise
+
+    def _check_of(self, sink: Sink) -> Callable[[SinkState], None]:
+        name = sink.spec.name
+        return lambda state: opening.check_kept(name, self._doc.sinks[name], state)
 
     def _load_transform(self) -> Transform | None:
         return None if self._spec.transform is None else self._spec.transform.load()
@@ -192,6 +200,8 @@ class PipelineRun:
                 raise
             except (errors.SinkError, errors.LakeError, OSError) as exc:
                 fault = fault_of(exc, sink=name)
+                if document.sinks[name].required and not fault.is_transient:
+                    raise
                 sinks = {**document.sinks, name: replace(document.sinks[name], error=fault.message)}
                 document = replace(document, sinks=sinks)
         for name in self._bench.side:
@@ -477,9 +487,11 @@ class PipelineRun:
     def _finish(self) -> Finished:
         self._publish(force=True)
         self._retain(steps=True)
-        phase, reason = self._verdict()
-        self._doc = replace(self._doc, phase=phase, reason=reason, updated_us=self._now_us())
         self._memory.forget(side=tuple(self._bench.side))
+        return self._ended(*self._verdict())
+
+    def _ended(self, phase: Phase, reason: str | None) -> Finished:
+        self._doc = replace(self._doc, phase=phase, reason=reason, updated_us=self._now_us())
         self._save()
         self._tell("pipeline_finished", phase=phase.value, reason=reason)
         return Finished(pipeline=self._spec.name, phase=phase, reason=reason)
@@ -507,8 +519,9 @@ class PipelineRun:
         pool = getattr(self, "_pool", None)
         if pool is None:
             return
-        for order in list(self._running.values()):
-            self._with.spark.cancel(order.tag)
+        with suppress(errors.SparkUnavailable):  # what is gone needs no cancelling
+            for order in list(self._running.values()):
+                self._with.spark.cancel(order.tag)
         pool.shutdown(wait=False, cancel_futures=True)
 
     # small things

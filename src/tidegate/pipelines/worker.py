@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tidegate import errors
 from tidegate.pipelines.commit import Intake
@@ -29,11 +29,15 @@ LATE = "__late"
 
 
 class Outlet:
-    """A sink that is opened when it is first needed, and again after that has failed."""
+    """A sink that is opened when it is first needed, and again after that has failed.
 
-    def __init__(self, sink: Sink, owner: Ownership) -> None:
+    `check` is shown what is published in it, and raises when nothing may be added to that.
+    """
+
+    def __init__(self, sink: Sink, owner: Ownership, check: Callable[[SinkState], None] = lambda state: None) -> None:
         self.sink = sink
         self._owner = owner
+        self._check = check
         self._lock = threading.Lock()
         self._state: SinkState | None = None
 
@@ -49,7 +53,9 @@ class Outlet:
         """What is published in it; opened by the first caller."""
         with self._lock:
             if self._state is None:
-                self._state = self.sink.open(self._owner)
+                state = self.sink.open(self._owner)
+                self._check(state)
+                self._state = state
             return self._state
 
 
@@ -118,6 +124,8 @@ def _tried(bench: Bench, order: Order) -> Outcome:
         return Outcome(order=order, faults=tuple(unopened))
     rows, reading = _read(bench, order)
     frame = _transformed(bench, order, rows)
+    if reading is not None and bench.transform is not None:
+        reading.transformed(frame)
     with _shared(frame, len(sinks)) as shared:
         receipts, faults = _deliver(bench, order, shared, sinks)
     if not receipts:
@@ -170,12 +178,23 @@ def _transformed(bench: Bench, order: Order, rows: SourceRows) -> DataFrame:
     good = kept.good()
     if bench.transform is None:
         return good
+    first, last = order.range.inclusive
     try:
-        return bench.transform(good)
+        made: object = bench.transform(good)
     except Exception as exc:  # the user's own code: whatever it raises fails its checkpoint, visibly
-        first, last = order.range.inclusive
         why = f"{type(exc).__name__}: {told(exc)}"
         raise errors.TransformFailed(pipeline=bench.pipeline, first=first, last=last, why=why) from exc
+    if not _is_frame(made):
+        why = f"it returned {type(made).__name__}, not a DataFrame"
+        hint = "end it with `return` and the DataFrame it made"
+        raise errors.TransformFailed(pipeline=bench.pipeline, first=first, last=last, why=why, hint=hint)
+    return cast("DataFrame", made)
+
+
+def _is_frame(made: object) -> bool:
+    from pyspark.sql import DataFrame  # noqa: PLC0415 -- Spark is there by now
+
+    return isinstance(made, DataFrame)
 
 
 def _late(order: Order, rows: SourceRows):  # type: ignore[no-untyped-def]  # a Column, whose module is heavy

@@ -14,9 +14,13 @@ from itertools import cycle, islice
 import numpy as np
 
 from benchmarks.measure import Measure
+from tidegate.progress.board import Board, Gated
 from tidegate.progress.commits import CommitTracker
+from tidegate.progress.cut import Choice, InputState, Mode
+from tidegate.progress.groups import Group
 from tidegate.progress.partition_state import PartitionId
 from tidegate.progress.partitions import PartitionedWatermarkTracker
+from tidegate.progress.watermarks import Vector, Watermark
 
 # Many rounds that are shorter than a slice of the scheduler: the best of them was not interrupted.
 ROUNDS = 300
@@ -25,7 +29,7 @@ SINGLE = 3_000
 
 def measures() -> list[Measure]:
     """Every figure is the best round: of pure computing, all that a noisy machine adds is noise."""
-    return [*_batches(), *_singles(), *_reads(), _memory(), *_completions()]
+    return [*_batches(), *_singles(), *_reads(), _memory(), *_completions(), *_verdicts()]
 
 
 def _tracker(partitions: int) -> PartitionedWatermarkTracker:
@@ -155,6 +159,76 @@ def _completed(numbers: Sequence[int]) -> CommitTracker:
     for number in numbers:
         tracker.complete_one(number)
     return tracker
+
+
+SOURCES, GROUPS, TABLES = 5_000, 1_000, 10_000
+
+
+def _verdicts() -> Iterator[Measure]:
+    states, tables = _project()
+    judged = "verdicts: 10,000 tables over 1,000 groups and 5,000 sources"
+    yield _measure(
+        f"{judged}, from scratch",
+        "ms",
+        50.0,
+        lambda: _from_scratch(Board(tables, states)),
+        rounds=15,
+        note="the standing of every table, a fifth of them closed; a board is compiled once, in twice that bound",
+    )
+    board = Board(tables, states)
+    board.standings(now_us=0)
+    yield _measure(
+        f"{judged}, one source advanced",
+        "ms",
+        1.0,
+        lambda: _advanced(board, states),
+        note="the mean of 20 sources: their tables are judged again, and one whose standing changed is explained",
+    )
+
+
+def _project() -> tuple[list[InputState], list[Gated]]:
+    """Sources of one lake table each; a table reads two or three of its group, every fifth one of the next too."""
+    rng, size = random.Random(7), SOURCES // GROUPS
+    states = [_state(number, rng.randrange(0, 4)) for number in range(SOURCES)]
+    groups = [
+        Group(name=f"g{n}", sources=tuple(f"s{at}" for at in range(n * size, (n + 1) * size)), tolerance=2)
+        for n in range(GROUPS)
+    ]
+    tables = []
+    for number in range(TABLES):
+        at = number % GROUPS
+        read = rng.sample(range(at * size, (at + 1) * size), 2 + number % 2)
+        heeded = [groups[at]]
+        if number % 5 == 0:
+            read.append((at + 1) % GROUPS * size)
+            heeded.append(groups[(at + 1) % GROUPS])
+        inputs = tuple(f"t{one}" for one in read)
+        tables.append(Gated(name=f"table{number}", mode=Mode.GATE, inputs=inputs, groups=tuple(heeded)))
+    return states, tables
+
+
+def _state(number: int, value: int) -> InputState:
+    source = f"s{number}"
+    choice = Choice(version=value, vector=Vector({source: Watermark.of_micros(value)}))
+    return InputState(name=f"t{number}", roots=frozenset((source,)), choices=(choice,))
+
+
+def _from_scratch(board: Board) -> float:
+    began = time.perf_counter_ns()
+    board.standings(now_us=0)
+    return (time.perf_counter_ns() - began) / 1e6
+
+
+def _advanced(board: Board, states: Sequence[InputState]) -> float:
+    moves = [(_state(number, 9), states[number]) for number in range(0, SOURCES, SOURCES // 20)]
+    began = time.perf_counter_ns()
+    for there, _ in moves:
+        for name in board.put(there, now_us=0)[:1]:
+            board.verdict(name, now_us=0)
+    spent = (time.perf_counter_ns() - began) / 1e6 / len(moves)
+    for _, back in moves:
+        board.put(back, now_us=0)
+    return spent
 
 
 def _measure(

@@ -197,22 +197,26 @@ def _decided(
     return _verdict(Standing.CAPPED, found, inputs, overlapped, ungated=open_groups, why=why)
 
 
+def is_consistent(one: InputState) -> bool:
+    """Whether what is told of an input does not contradict itself."""
+    return _contradiction(one) is None
+
+
 def _inconsistency(inputs: Sequence[InputState]) -> Blocked | None:
     """What cannot be, whoever told it: a choice made from it would mean nothing."""
     names = [one.name for one in inputs]
     for one in inputs:
-        versions = [choice.version for choice in one.choices]
-        foreign = sorted({root for choice in one.choices for root in choice.vector if root not in one.roots})
-        what = None
-        if names.count(one.name) > 1:
-            what = "is named twice"
-        elif any(later <= earlier for earlier, later in pairwise(versions)):
-            what = "has versions that do not ascend"
-        elif foreign:
-            what = f"speaks of {foreign[0]}, which it does not stem from"
+        what = "is named twice" if names.count(one.name) > 1 else _contradiction(one)
         if what is not None:
             return Blocked(code=INCONSISTENT, reason=f"{one.name} {what}", by=(one.name,))
     return None
+
+
+def _contradiction(one: InputState) -> str | None:
+    if any(later.version <= earlier.version for earlier, later in pairwise(one.choices)):
+        return "has versions that do not ascend"
+    foreign = sorted({root for choice in one.choices for root in choice.vector if root not in one.roots})
+    return f"speaks of {foreign[0]}, which it does not stem from" if foreign else None
 
 
 def _with_stuck(

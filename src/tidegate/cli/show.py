@@ -426,7 +426,9 @@ def _group_notes(one: GroupStatus) -> list[tuple[str, str]]:
 
 
 def _sinks(found: Sequence[PipelineStatus], *, verbose: bool) -> list[RenderableType]:
-    worth = [one for one in found if verbose or len(one.sinks) > 1 or any(s.missing or s.error for s in one.sinks)]
+    worth = [
+        one for one in found if verbose or len(one.sinks) > 1 or any(s.missing - one.gaps or s.error for s in one.sinks)
+    ]
     if not worth:
         return []
     table = _Listing("Sinks", ("pipeline", "sink*", "type", "required", "published", "missing*", "rows", "standing"))

@@ -72,13 +72,12 @@ def explain_table(scene: Scene, table: TableStatus) -> Explanation:
 def explain_pipeline(scene: Scene, pipeline: PipelineStatus) -> Explanation:
     """Why the mark of a pipeline is where it is, and what its watermark waits for."""
     holder = next((part for part in pipeline.partitions if part.blocking and len(pipeline.partitions) > 1), None)
-    behind = tuple(sink.name for sink in pipeline.sinks if sink.missing)
     return Explanation(
         name=pipeline.name,
         kind="pipeline",
         standing=pipeline.state.value,
         reason=_pipeline_reason(pipeline),
-        blocked_by=behind if pipeline.failures or pipeline.gaps else (),
+        blocked_by=_in_the_way(pipeline),
         since=pipeline.since or (pipeline.gap_since if pipeline.gaps else None),
         remedy=_pipeline_remedy(pipeline),
         facts={
@@ -307,6 +306,12 @@ def _pipeline_reason(pipeline: PipelineStatus) -> str:
     return f"complete to {pipeline.checkpoint_hi_inclusive}, which is all that there is"
 
 
+def _in_the_way(pipeline: PipelineStatus) -> tuple[str, ...]:
+    """The sinks that failed; else the source, where a number has not arrived."""
+    failed = tuple(dict.fromkeys(one.sink for one in pipeline.failures if one.sink is not None))
+    return failed or ((pipeline.source,) if pipeline.gaps - pipeline.orphaned else ())
+
+
 def _pipeline_remedy(pipeline: PipelineStatus) -> str | None:
     match pipeline.state:
         case State.PAUSED | State.STOPPED:
@@ -318,7 +323,7 @@ def _pipeline_remedy(pipeline: PipelineStatus) -> str | None:
     if pipeline.orphaned:
         return f"tidegate run {pipeline.name} does again what its last runner left"
     if pipeline.gaps:
-        return f"the file of {numbers_text(pipeline.gaps)} must come; what is above waits for it, delivered"
+        return f"{numbers_text(pipeline.gaps)} must arrive; what lies above is delivered and waits"
     behind = [sink for sink in pipeline.sinks if sink.missing]
     if behind:
         return f"sink {behind[0].name} must take rows again: {behind[0].error or 'it is tried again'}"

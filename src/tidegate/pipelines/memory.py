@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from tidegate import errors
 from tidegate.ledger.contract import Delete, Operation, Put, Store
@@ -29,6 +30,10 @@ class Memory:
 
     Changes are collected and written by `save`, in one transaction that holds the lease and expects the
     version this runner wrote last: when another has taken over, nothing is written and `StaleWriter` is raised.
+
+    A store without transactions (objects) gets the same in steps, of which the pipeline's document is the one
+    that decides: plans and receipts before it, deletes after it. What a dead runner left of the first is named
+    by no document, so nobody acted upon it; it is dropped here.
     """
 
     def __init__(self, store: Store, pipeline: str, lease: Lease) -> None:
@@ -46,6 +51,8 @@ class Memory:
         self._receipts: dict[str, dict[int, Receipt]] = {}
         for one in store.scan(receipts_prefix(pipeline)):
             self._remember(receipt_from_body(one.body))
+        if not store.capabilities.transactions:
+            self._drop_unnamed()
 
     @property
     def plans(self) -> list[PlanDocument]:
@@ -122,12 +129,44 @@ class Memory:
             return False
         put = Put(key=state_key(self.pipeline), body=body, expect=self._version, token=self._token)
         try:
-            versions = self._lease.transaction([put, *operations])
+            if self._store.capabilities.transactions:
+                self._version = self._lease.transaction([put, *operations])[0]
+            else:
+                self._version = self._save_in_steps(put, operations)
         except errors.VersionConflict as conflict:
             raise self._stale() from conflict
-        self._version, self._written = versions[0], body
+        self._written = body
         self._pending.clear()
         return True
+
+    def _save_in_steps(self, put: Put, operations: Sequence[Operation]) -> int:
+        for operation in operations:
+            if isinstance(operation, Put):
+                self._put_unnamed(operation)
+        [version] = self._lease.transaction([put])
+        for operation in operations:
+            if isinstance(operation, Delete):
+                self._lease.transaction([operation])
+        return version
+
+    def _put_unnamed(self, put: Put) -> None:
+        """Write what no document names yet, over what a dead runner, or this one's last try, may have left there."""
+        try:
+            self._lease.transaction([put])
+        except errors.VersionConflict:
+            found = self._store.get(put.key)
+            self._lease.transaction([replace(put, expect=None if found is None else found.version)])
+
+    def _drop_unnamed(self) -> None:
+        """Let go of plans and receipts that were being written when a runner died."""
+        document = self.document
+        planned_end = 0 if document is None else document.planned_end or 0
+        for plan in [plan for plan in self.plans if plan.range.lo >= planned_end]:
+            del self._plans[plan.range.lo]
+            self._delete(plan_key(self.pipeline, plan.epoch, plan.range))
+        for receipt in self.all_receipts():
+            if document is None or not _names(document, receipt):
+                self._delete(self._key_of(self._receipts[receipt.sink].pop(receipt.range.lo)))
 
     def _stale(self) -> errors.StaleWriter:
         current = read_state(self._store, self.pipeline)
@@ -150,3 +189,10 @@ class Memory:
 
     def _key_of(self, receipt: Receipt) -> str:
         return receipt_key(self.pipeline, receipt.delivery.owner.epoch, receipt.range, receipt.sink)
+
+
+def _names(document: PipelineDocument, receipt: Receipt) -> bool:
+    """Whether the document knows of the delivery; of a side table's it does by having taken its rows in."""
+    sink = document.sinks.get(receipt.sink)
+    had = document.taken | Range(0, document.marks.end or 0) if sink is None else sink.delivered
+    return had.covers(receipt.range)

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from tidegate.ledger import urls
 from tidegate.project.secrets import Url
 
 FILE: Final = "tidegate.yml"
@@ -15,28 +16,12 @@ DEFAULT_LEDGER: Final = Url(f"sqlite:///{STATE}/ledger.db")
 DEFAULT_LAKE: Final = "./lake"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://)?")
-_LATER_LEDGERS: Final = ("s3", "gs", "az")
-_POSTGRES: Final = ("postgresql", "postgres")
 _LATER_FOLDERS: Final = ("s3", "s3a", "gs", "az", "abfs", "abfss", "hdfs")
 
 
 def check_ledger(text: str) -> Url:
     """The URL when a ledger can be there; ValueError says why not."""
-    scheme = _scheme(text)
-    if scheme in _LATER_LEDGERS:
-        raise ValueError(
-            f"{scheme}: ledgers are not built yet; there is sqlite:///FILE, file:DIR, postgresql://… and memory:"
-        )
-    if scheme == "sqlite" and not re.fullmatch(r"sqlite:///[^?#]*[^/?#]", text):
-        raise ValueError("sqlite: takes three slashes and a file, as in sqlite:///.tidegate/ledger.db")
-    if scheme == "memory" and text != "memory:":
-        raise ValueError("memory: has nothing after the colon")
-    if scheme == "file" and not re.fullmatch(r"file:(?!//[^/])[^?#]+", text):
-        raise ValueError("file: takes a folder, as in file:.tidegate/ledger or file:///var/lib/shop")
-    if scheme in _POSTGRES and not re.fullmatch(r"[a-z]+://[^/].*|[a-z]+:///[^/]+.*", text):
-        raise ValueError("postgresql: takes a host and a database, as in postgresql://shop@db.example/shop")
-    if scheme not in {"sqlite", "memory", "file", *_POSTGRES}:
-        raise ValueError("there is sqlite:///FILE, file:DIR, postgresql://… and memory:")
+    urls.check_url(text)
     return Url(text)
 
 

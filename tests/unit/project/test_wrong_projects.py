@@ -110,10 +110,10 @@ CASES = {
         source("type: landing\n    path: in\n    format: avro"),
         "5: sources.orders.format: avro is not built yet; there is json, csv, parquet or text",
     ),
-    "not built: ledger": (
-        "ledger: s3://b/p\n",
-        "1: ledger must be the URL of a ledger, such as sqlite:///.tidegate/ledger.db, not 's3://b/p' "
-        "(s3: ledgers are not built yet; there is sqlite:///FILE, file:DIR, postgresql://… and memory:)",
+    "ledger of no kind": (
+        "ledger: mysql://h/db\n",
+        "1: ledger must be the URL of a ledger, such as sqlite:///.tidegate/ledger.db, not 'mysql://h/db' "
+        "(there are sqlite:///FILE, postgresql://HOST/DATABASE, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, ",
     ),
     "not built: lake": (
         "lake: s3://bucket/lake\n",
@@ -128,7 +128,7 @@ CASES = {
     "sqlite with two slashes": (
         "ledger: sqlite://x.db\n",
         "1: ledger must be the URL of a ledger, such as sqlite:///.tidegate/ledger.db, not 'sqlite://x.db' "
-        "(sqlite: takes three slashes and a file, as in sqlite:///.tidegate/ledger.db)",
+        "(it is written sqlite:///FILE, as in sqlite:///.tidegate/ledger.db)",
     ),
     "a home": (
         "lake: ~/lake\n",

@@ -128,10 +128,15 @@ def _encode(body: bytes) -> tuple[str, bytes]:
 def _decode(coding: bytes, stored: bytes, size: int) -> bytes | None:
     if coding == b"gone":
         return None
-    if coding == b"plain":
+    if coding == b"plain" and size == len(stored):
         return stored
     if coding != b"zstd" or size > MAX_BODY_BYTES:
         raise SealBroken(f"its coding {coding.decode('ascii', 'replace')} of {size} bytes is unknown")
     import zstandard  # noqa: PLC0415 -- as above
 
-    return zstandard.ZstdDecompressor().decompress(stored, max_output_size=size)
+    try:
+        if zstandard.frame_content_size(stored) != size:
+            raise SealBroken(f"it does not unpack to {size} bytes")  # nor to what a frame may claim instead
+        return zstandard.ZstdDecompressor().decompress(stored)
+    except zstandard.ZstdError as error:
+        raise SealBroken(f"it does not unpack: {error}") from error

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,3 +80,39 @@ def test_a_newer_format_is_told() -> None:
     """The remedy is another one: install the newer Tidegate."""
     with pytest.raises(sealing.SealTooNew, match="format 2"):
         sealing.unseal("a", 1, b"TG2 whatever a newer one writes\n...")
+
+
+def test_every_bit_of_a_small_document_counts() -> None:
+    """Each one flipped alone, header and body: it does not open, and never as something else."""
+    body = b'{"format":1,"epoch":3}'
+    sealed = sealing.prepare("a", body, token=3).seal(7)
+    for bit in range(8 * len(sealed)):
+        changed = bytearray(sealed)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(sealing.SealBroken):
+            sealing.unseal("a", 7, bytes(changed))
+
+
+@pytest.mark.parametrize("compresses", [True, False])
+def test_a_sample_of_the_bytes_of_a_large_document_counts(compresses: bool) -> None:
+    """Of a megabyte, packed and not: the first ones, the last ones and some between."""
+    rng = random.Random(5)
+    body = b"0123456789" * 100_000 if compresses else rng.randbytes(1_000_000)
+    sealed = sealing.prepare("a", body, token=3).seal(7)
+    assert (len(sealed) < 100_000) is compresses
+    places = {*range(100), *range(len(sealed) - 20, len(sealed)), *rng.choices(range(len(sealed)), k=60)}
+    for place in places:
+        changed = bytearray(sealed)
+        changed[place] ^= rng.randrange(1, 256)
+        with pytest.raises(sealing.SealBroken):
+            sealing.unseal("a", 7, bytes(changed))
+
+
+def test_a_packed_body_that_says_another_size_does_not_open() -> None:
+    """Also not when whoever changed it made the checksum right: a size is a promise, and a bomb is not unpacked."""
+    body = bytes(1_000_000)
+    payload = sealing.prepare("a", body)
+    for size in (0, 999_999, 1_000_001, sealing.MAX_BODY_BYTES + 1):
+        forged = replace(payload, size_bytes=size).seal(7)
+        with pytest.raises(sealing.SealBroken):
+            sealing.unseal("a", 7, forged)

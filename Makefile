@@ -55,7 +55,7 @@ check: $(READY)
 test: setup servers
 	@mkdir -p build
 	@$(MAKE) --no-print-directory lint types architecture
-	@$(PYTEST) -n 2 --dist loadfile tests
+	@TIDEGATE_EXAMPLES=thorough $(PYTEST) -n 2 --dist loadfile tests
 
 bench: setup
 	@$(PY) -m benchmarks.run $(ONLY)

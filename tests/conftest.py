@@ -1,10 +1,18 @@
-"""What holds for every test: in CI a test that was skipped is a test that failed."""
+"""What holds for every test: how many examples a law is tried with; in CI a skipped test is a failed one."""
 
 from __future__ import annotations
 
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# `make check` tries each law with a few examples, other ones each time; `make test` with many. No example
+# is too slow by the clock: the machine may be busy.
+_COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("quick", max_examples=25, **_COMMON)
+settings.register_profile("thorough", max_examples=300, **_COMMON)
+settings.load_profile(os.environ.get("TIDEGATE_EXAMPLES") or "quick")
 
 _skipped: list[str] = []
 

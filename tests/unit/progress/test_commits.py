@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from tidegate.progress.commits import CommitTracker, Completion
@@ -85,7 +85,6 @@ def agrees(kind: type[CommitTracker], start: int, steps: list[One | Many]) -> bo
     return ours.ahead == RangeSet.of(*beyond) and ours.committed == RangeSet.of(*model.done)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(START, STEPS)
 def test_the_tracker_is_a_set_with_an_unbroken_start(start: int, steps: list[One | Many]) -> None:
     """End, advances, duplicates, what is ahead: after every step."""
@@ -142,7 +141,6 @@ def test_many_at_once_are_each_after_the_other(start: int, offsets: list[int]) -
 
 
 @given(START, STEPS)
-@settings(deadline=None)
 def test_a_tracker_restored_from_what_is_committed_goes_on_as_the_first(start: int, steps: list[One | Many]) -> None:
     """A restart forgets only the count of duplicates."""
     first = CommitTracker(start)

@@ -151,7 +151,7 @@ class MarksMachine(RuleBasedStateMachine):
 
 
 TestMarksMachine = MarksMachine.TestCase
-TestMarksMachine.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestMarksMachine.settings = settings(stateful_step_count=25)
 
 
 @given(st.integers(0, 40), st.integers(0, 20))

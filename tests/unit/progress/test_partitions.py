@@ -510,7 +510,6 @@ def agrees(kind: type[PartitionedWatermarkTracker], all_idle: AllIdle, steps: li
     )
 
 
-@settings(max_examples=150, deadline=None)
 @given(ALL_IDLE, STEPS)
 def test_the_tracker_follows_the_pseudo_code_of_the_seed(all_idle: AllIdle, steps: list[Step]) -> None:
     """Values, idleness, answers and counts, over two sources, after every step."""
@@ -554,7 +553,6 @@ def test_the_comparison_finds_a_broken_tracker(broken: type[PartitionedWatermark
     assert find(FEW_KINDS, lambda steps: not agrees(broken, "max", steps), settings=TRIES)
 
 
-@settings(max_examples=150, deadline=None)
 @given(ALL_IDLE, STEPS)
 def test_pipelines_and_the_tracker_have_the_same_rules(all_idle: AllIdle, steps: list[Step]) -> None:
     """The pure functions over a saved state give the tracker's state, after every step, with every time in it."""
@@ -608,7 +606,6 @@ def on_source_0(step: Step) -> Step:
     return step if isinstance(step, Look) else replace(step, source=0)
 
 
-@settings(max_examples=60, deadline=None)
 @given(ALL_IDLE, STEPS, STEPS)
 def test_a_restored_tracker_goes_on_as_the_first(all_idle: AllIdle, steps: list[Step], more: list[Step]) -> None:
     """Values and idleness survive; so does a silence, where somebody knows of it."""
@@ -643,7 +640,6 @@ def test_a_restored_partition_whose_silence_nobody_knows_starts_anew() -> None:
     assert ours.check_idle_partitions(1000 + TIMEOUT_US) == 9
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(-(10**6), 10**6)), max_size=60), st.integers(0, 1000))
 def test_a_batch_is_each_event_after_the_other(events: list[tuple[int, int]], lateness: int) -> None:
     """In any order and over any number of partitions."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate import errors
@@ -84,7 +84,6 @@ def test_a_partition_that_was_removed_meanwhile_is_no_error() -> None:
     assert driver.collect_watermarks([worker]) == 5
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.integers(0, 2), min_size=6, max_size=6),
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 50), st.integers(0, 2)), max_size=40),

@@ -352,17 +352,34 @@ class PartitionedWatermarkTracker:
         An active partition counts as heard now, unless `quiet_since_us` knows how long it has been silent:
         then the silence goes on across the restart.
         """
-        now_us, quiet = self._told(now_us), quiet_since_us or {}
-        parts = _Parts()
-        for name, part in state.parts.items():
-            parts.add(np.array([int(name)]), quiet.get(name, now_us))
-            parts.restore(int(name), part)
-        parts.combined = _NEVER if state.combined_us is None else state.combined_us
-        self._sources[source_id] = parts
-        if len(self._sources) == 1:
-            self._combined = max(self._combined, parts.combined)
-        parts.settle(self._all_idle)
-        self._combined = max(self._combined, self._value())
+        combined_us = None if self._sources.keys() - {source_id} else state.combined_us
+        quiet = {} if quiet_since_us is None else {source_id: quiet_since_us}
+        self.restore_all({source_id: state}, combined_us=combined_us, now_us=now_us, quiet_since_us=quiet)
+
+    def restore_all(
+        self,
+        states: Mapping[int, TrackerState],
+        *,
+        combined_us: int | None,
+        now_us: int | None = None,
+        quiet_since_us: Mapping[int, Mapping[str, int]] | None = None,
+    ) -> None:
+        """Track several sources as their states say. One after the other, the first would speak for all.
+
+        `combined_us` is the highest value that they ever had together.
+        """
+        now_us = self._told(now_us)
+        for source_id, state in states.items():
+            quiet = {} if quiet_since_us is None else quiet_since_us.get(source_id, {})
+            parts = _Parts()
+            for name, part in state.parts.items():
+                parts.add(np.array([int(name)]), quiet.get(name, now_us))
+                parts.restore(int(name), part)
+            parts.combined = _NEVER if state.combined_us is None else state.combined_us
+            parts.settle(self._all_idle)
+            self._sources[source_id] = parts
+        known = _NEVER if combined_us is None else combined_us
+        self._combined = max(self._combined, known, self._value())
 
     # Inside
 

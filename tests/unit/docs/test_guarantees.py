@@ -47,6 +47,7 @@ def test_every_promise_is_held_by_tests_that_are_there(section: str) -> None:
     kinds = {kind for kind, _, _ in named}
     assert kinds <= KINDS
     assert kinds & {"law", "contract"}
+    assert kinds & {"whole", "crash"}
 
 
 def test_a_name_that_is_not_there_is_found() -> None:

@@ -26,6 +26,14 @@ if TYPE_CHECKING:
         WatermarkBackwards,
     )
     from tidegate.handle import Loader, Project, attach, load, open  # noqa: A004  read as tg.open
+    from tidegate.ledger.checkpoints import CheckpointStore, checkpoints
+    from tidegate.ledger.positions import (
+        DeltaCheckpoint,
+        MySqlCheckpoint,
+        NumberedCheckpoint,
+        PartsCheckpoint,
+        PostgresCheckpoint,
+    )
     from tidegate.progress.partitions import PartitionedWatermarkTracker
     from tidegate.progress.watermarks import Watermark
     from tidegate.project.declared import pipeline, table
@@ -44,6 +52,14 @@ _HOMES = {
         "WatermarkBackwards",
     ),
     "tidegate.handle": ("Loader", "Project", "attach", "load", "open"),
+    "tidegate.ledger.checkpoints": ("CheckpointStore", "checkpoints"),
+    "tidegate.ledger.positions": (
+        "DeltaCheckpoint",
+        "MySqlCheckpoint",
+        "NumberedCheckpoint",
+        "PartsCheckpoint",
+        "PostgresCheckpoint",
+    ),
     "tidegate.progress.partitions": ("PartitionedWatermarkTracker",),
     "tidegate.progress.watermarks": ("Watermark",),
     "tidegate.project.declared": ("pipeline", "table"),
@@ -52,11 +68,17 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BelowReaderLo",
+    "CheckpointStore",
     "ConfigError",
+    "DeltaCheckpoint",
     "LeaseHeld",
     "Loader",
+    "MySqlCheckpoint",
     "NotComplete",
+    "NumberedCheckpoint",
     "PartitionedWatermarkTracker",
+    "PartsCheckpoint",
+    "PostgresCheckpoint",
     "Project",
     "Refused",
     "StaleWriter",
@@ -64,6 +86,7 @@ __all__ = [
     "Watermark",
     "WatermarkBackwards",
     "attach",
+    "checkpoints",
     "load",
     "open",
     "pipeline",

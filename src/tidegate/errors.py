@@ -14,7 +14,9 @@ TidegateError
 │   ├── LeaseHeld
 │   ├── StaleWriter                another runner took over
 │   ├── WatermarkBackwards
-│   └── BelowReaderLo
+│   ├── BelowReaderLo
+│   ├── PositionBackwards
+│   └── Incompatible               a schema that readers or writers of the last one could not use
 ├── NotComplete            TG-N…  exit 3  not there yet
 │   ├── NotYetPublished
 │   └── GateClosed                 a table waits for its sources
@@ -180,6 +182,22 @@ class BelowReaderLo(Refused):
     code = "TG-R005"
     text = "{name} is readable from {reader_lo}; {asked} is no longer guaranteed to be there"
     advice = "read at {reader_lo} or later"
+
+
+class PositionBackwards(Refused):
+    """A stored position only moves forward."""
+
+    code = "TG-R006"
+    text = "{name} cannot move to that position: {why}"
+    advice = "roll it back to an older version, or delete it first"
+
+
+class Incompatible(Refused):
+    """A schema breaks the rule that its source and table have."""
+
+    code = "TG-R007"
+    text = "the schema of {table} in {source} is not {rule} compatible with version {version}: {why}"
+    advice = "change it compatibly, or register it with the rule `none`"
 
 
 class NotComplete(TidegateError):

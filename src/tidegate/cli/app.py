@@ -106,7 +106,25 @@ def build() -> Any:
         app.add_typer(group)
     built = typer.main.get_command(app)
     unburdened(built)
+    _flags_have_no_type(built)
     return built
+
+
+def _flags_have_no_type(command: Any) -> None:
+    """Typer 0.29 writes `<bool>` behind each flag; people know that a flag is there or not."""
+    find_help = command.get_help_option
+
+    def untyped_help(context: Any) -> Any:
+        option = find_help(context)
+        option.metavar = ""
+        return option
+
+    command.get_help_option = untyped_help
+    for param in command.params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    for below in getattr(command, "commands", {}).values():
+        _flags_have_no_type(below)
 
 
 def run(argv: list[str]) -> int:

@@ -69,6 +69,7 @@ def test_help_lists_what_is_built_and_only_that(tg: Run) -> None:
     }  # fmt: skip
     assert built <= shown
     assert not shown & {"plan", "serve", "doctor", "ledger", "dlq"}
+    assert "<bool>" not in told.out + tg("status", "--help").out
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ def problems_of(root: Path, source: Path | None) -> list[str]:
     with RawReader(scenario.table, first=FIRST) as reader:
         scenario.drop(FIRST, FIRST + 1, GAP + 1)
         scenario.kill(Point(effect=effects.LAKE_STAGE, moment=Moment.BEFORE))
+        scenario.drop(GAP + 2)
         scenario.kill(Point(effect=effects.LAKE_SYNC, moment=Moment.BEFORE))
         ends = [scenario.once()]
         scenario.drop(GAP)

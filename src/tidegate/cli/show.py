@@ -331,7 +331,7 @@ def _flat(fact: Any) -> str:
         case bool():
             return "yes" if fact else "no"
         case dict():
-            return ", ".join(f"{name}: {_flat(one)}" for name, one in fact.items() if _says(one)) or NOTHING
+            return ", ".join(f"{name}: {_flat(one)}" for name, one in fact.items()) or NOTHING
         case [int(first), int(last)]:
             return f"{first}" if first == last else f"{first}–{last}"
         case list():
@@ -418,7 +418,9 @@ def _table_notes(one: TableStatus, *, verbose: bool) -> list[tuple[str, str]]:
 
 def _group_notes(one: GroupStatus) -> list[tuple[str, str]]:
     notes = []
-    if one.behind:
+    if one.behind and one.state == "bootstrapping":
+        notes.append(f"{_and(one.behind)} {'has' if len(one.behind) == 1 else 'have'} not reported yet")
+    elif one.behind:
         notes.append(f"{_and(one.behind)} {'is' if len(one.behind) == 1 else 'are'} behind")
     if one.effective_watermark is not None and one.effective_watermark != one.max_watermark:
         notes.append(f"its tables show what is complete through {one.effective_watermark.text}")

@@ -182,7 +182,7 @@ def _failure_remedy(table: TableStatus) -> str:
 def _table_remedy(scene: Scene, table: TableStatus) -> str | None:
     match table.code:
         case code if code == NOT_PUBLISHED:
-            return "tidegate run --once publishes it, when its rows are there"
+            return _first_rows(scene, table.blocked_by)
         case code if code == NOT_REBUILDABLE:
             return f"tidegate refresh {table.name} --force computes it over the rows that are left"
         case code if code == STUCK:
@@ -195,6 +195,16 @@ def _table_remedy(scene: Scene, table: TableStatus) -> str | None:
         return "; ".join(_moves(scene, table, name) for name in table.blocked_by)
     mode = table.next_refresh.get("mode")
     return None if mode is None else f"the next tidegate run refreshes it, or now: tidegate refresh {table.name}"
+
+
+def _first_rows(scene: Scene, inputs: Sequence[str]) -> str:
+    """What makes inputs that have nothing have something."""
+    sources = scene.status.sources
+    loaded = [name for name in inputs if name in sources and sources[name].type == "external"]
+    told = [f"its loader must load {name}, then: tidegate advance {name} VALUE" for name in loaded]
+    if len(loaded) < len(inputs):
+        told.append("tidegate run --once publishes it, when its rows are there")
+    return "; ".join(told)
 
 
 def _moves(scene: Scene, table: TableStatus, source: str) -> str:

@@ -109,6 +109,13 @@ def test_an_explanation_has_no_empty_counts_and_no_fraction_of_a_second() -> Non
     assert max(map(len, found)) <= 100
 
 
+def test_a_member_that_never_reported_is_not_called_behind() -> None:
+    """How far behind nobody knows."""
+    new = replace(samples.GROUP, state="bootstrapping", min_watermark=None)
+    assert any("order_lines has not reported yet" in line for line in lines(*show.groups([new])))
+    assert any("order_lines is behind" in line for line in lines(*show.groups([samples.GROUP])))
+
+
 def test_what_is_printed_has_no_trailing_blanks(capsys: pytest.CaptureFixture[str]) -> None:
     """Rich fills lines up; whoever copies them would have that too."""
     Shell().show(*show.status(samples.STATUS), *show.explanation(samples.EXPLANATION))

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.cli import samples
+from tidegate.progress.cut import NOT_PUBLISHED
 from tidegate.progress.ranges import EMPTY, RangeSet
-from tidegate.views.explanations import Scene, explain_pipeline
-from tidegate.views.values import PipelineStatus
+from tidegate.progress.watermarks import ValueKind
+from tidegate.views.explanations import Scene, explain_pipeline, explain_table
+from tidegate.views.values import PipelineStatus, SourceStatus
 
 SCENE = Scene(status=samples.STATUS, groups={}, documents={})
 GAP = replace(samples.FAILED, failures=(), reason=None, state=samples.NEW.state)
@@ -35,3 +37,17 @@ def test_a_missing_number_says_what_moves_the_mark() -> None:
     told = explain_pipeline(SCENE, replace(GAP, gaps=RangeSet.of(1004)))
     assert told.reason == "checkpoint 1004 has not arrived"
     assert told.remedy == "checkpoint 1004 must arrive; what lies above is delivered and waits"
+
+
+def test_an_external_table_that_is_not_there_is_the_loaders_to_load() -> None:
+    """No run of ours can publish it."""
+    fx = SourceStatus(name="fx", watermark=None, kind=ValueKind.INTEGER, type="external")
+    sources = {**samples.STATUS.sources, "fx": fx}
+    scene = replace(SCENE, status=replace(samples.STATUS, sources=sources))
+    waiting = replace(samples.WAITING, code=NOT_PUBLISHED)
+    assert explain_table(scene, replace(waiting, blocked_by=("fx",))).remedy == (
+        "its loader must load fx, then: tidegate advance fx VALUE"
+    )
+    both = explain_table(scene, replace(waiting, blocked_by=("fx", "orders"))).remedy
+    assert both is not None
+    assert both.endswith("tidegate run --once publishes it, when its rows are there")

@@ -23,6 +23,11 @@ _PREFIX: Final = "checkpoints/"
 _Record = TypeVar("_Record", bound=records.Record)
 
 
+def checkpoint_key(name: str) -> str:
+    """The key of a checkpoint's document."""
+    return _PREFIX + name
+
+
 class CheckpointStore:
     """One typed value a name, with its versions.
 
@@ -42,11 +47,11 @@ class CheckpointStore:
         """
         body = records.to_body(value)
         for _ in range(_TRIES):
-            found = self.store.get(_PREFIX + name)
+            found = self.store.get(checkpoint_key(name))
             if found is not None and isinstance(value, Position):
                 self._check_forward(name, records.from_body(found, type(value)), value)
             try:
-                return self.store.put(_PREFIX + name, body, expect=None if found is None else found.version)
+                return self.store.put(checkpoint_key(name), body, expect=None if found is None else found.version)
             except errors.VersionConflict:
                 continue
         raise errors.LedgerError(what=f"{name} is being written all the time by somebody else")
@@ -56,12 +61,12 @@ class CheckpointStore:
 
         :raises LedgerError: it is of another type.
         """
-        found = self.store.get(_PREFIX + name)
+        found = self.store.get(checkpoint_key(name))
         return None if found is None else records.from_body(found, type)
 
     def delete(self, name: str) -> bool:
         """Remove it; false when it was not there. Its versions are kept."""
-        return self.store.delete(_PREFIX + name)
+        return self.store.delete(checkpoint_key(name))
 
     def list(self) -> list[str]:
         """The names there are, in order."""
@@ -69,16 +74,16 @@ class CheckpointStore:
 
     def versions(self, name: str) -> tuple[VersionInfo, ...]:
         """What is kept of it, oldest first."""
-        return tuple(self.store.versions(_PREFIX + name))
+        return tuple(self.store.versions(checkpoint_key(name)))
 
     def get_version(self, name: str, version: int, type: type[_Record]) -> _Record | None:
         """The value as it was at that version; None when it is not kept."""
-        found = self.store.get_version(_PREFIX + name, version)
+        found = self.store.get_version(checkpoint_key(name), version)
         return None if found is None else records.from_body(found, type)
 
     def rollback(self, name: str, version: int) -> int:
         """Make an older version the newest again, as a new version."""
-        return self.store.rollback(_PREFIX + name, version)
+        return self.store.rollback(checkpoint_key(name), version)
 
     def close(self) -> None:
         """Let go of the store."""

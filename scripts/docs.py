@@ -26,6 +26,8 @@ from tidegate import errors  # noqa: E402
 from tidegate.cli import app, options  # noqa: E402
 from tidegate.events import EVENTS  # noqa: E402
 from tidegate.project.reference import settings_page  # noqa: E402
+from tidegate.project.running import PruneReport, RunOutcome  # noqa: E402
+from tidegate.service import CheckpointRange  # noqa: E402
 from tidegate.views import values  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -164,7 +166,7 @@ def _below(kind: type[errors.TidegateError]) -> Iterator[type[errors.TidegateErr
 
 def status_page() -> str:
     """The fields of `status --json`, from the values behind it."""
-    lines = ["# status --json and explain --json", "", _GENERATED, "", _STATUS, ""]
+    lines = ["# JSON of status, explain and others", "", _GENERATED, "", _STATUS, ""]
     for kind, title in _VALUES.items():
         lines += [f"## {title}", "", inspect.getdoc(kind) or "", "", *_table("field", "holds", "what it means")]
         told = meanings(kind)
@@ -179,7 +181,8 @@ def status_page() -> str:
 _STATUS = """\
 One document on standard output. Numbers are inclusive, ranges are `[first, last]`, what is absent is `null`, times are
 UTC with as many fractional digits as needed. Fields are only ever added. `explain NAME --json` is one object with the
-fields of *an explanation*, and beside them what the reason was found from."""
+fields of *an explanation*, and beside them what the reason was found from. `tables`, `groups`, `advance` and `refresh`
+give items of the lists below."""
 
 _VALUES: dict[type[Any], str] = {
     values.Status: "status",
@@ -191,6 +194,9 @@ _VALUES: dict[type[Any], str] = {
     values.TableStatus: "an item of `tables`",
     values.InputStatus: "an item of `inputs` of a table's explanation",
     values.Explanation: "an explanation",
+    RunOutcome: "run --json",
+    PruneReport: "an item of prune --json",
+    CheckpointRange: "an item of checkpoints list --json",
 }
 _WORDS = {
     "str": "text",
@@ -224,7 +230,8 @@ def _holds(kind: str) -> str:
     if many[1] == "Mapping" and not many[2].endswith("Status"):
         return "object"
     inner = many[2].split(", ")[-1 if many[1] == "Mapping" else 0]
-    return "list of text" if inner == "str" else "list of objects"
+    words = {"str": "list of text", "int": "first and last"}
+    return words.get(inner, "list of objects") + (" or null" if absent else "")
 
 
 def _flat_numbers(text: str) -> str:

@@ -94,10 +94,10 @@ class Reading:
 class CheckpointRange:
     """Neighbouring checkpoints that stand alike. Both ends are inclusive."""
 
-    first: int
-    last: int
-    state: str
-    note: str | None = None
+    first: int  #: the first number
+    last: int  #: the last number, inclusive
+    state: str  #: `published`, `committed`, `ahead`, `in flight`, `missing`, `failed`, `orphaned` or `given up`
+    note: str | None = None  #: what there is to say of it
 
     @property
     def count(self) -> int:

@@ -33,25 +33,25 @@ JOIN_S: Final = 90.0
 class RunOutcome:
     """How a run ended, for the exit code and for a summary."""
 
-    exit_code: int
-    failed: tuple[str, ...] = ()
-    skipped: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()
+    exit_code: int  #: 0, 1 or 4
+    failed: tuple[str, ...] = ()  #: pipelines and tables that failed
+    skipped: tuple[str, ...] = ()  #: pipelines that are paused or stopped
+    waiting: tuple[str, ...] = ()  #: tables whose gate is closed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneReport:
     """What pruning did to one pipeline, or would do. Numbers are inclusive, as people see them."""
 
-    pipeline: str
-    reader_lo: int | None
-    pruner_hi: int | None
-    deleted_files: int = 0
-    deleted_bytes: int = 0
-    would_raise_reader_lo_to: int | None = None
-    due: tuple[int, int] | None = None
-    held_by: tuple[str, ...] = ()
-    note: str | None = None
+    pipeline: str  #: its name
+    reader_lo: int | None  #: the first checkpoint that readers may rely on
+    pruner_hi: int | None  #: the highest checkpoint that was deleted
+    deleted_files: int = 0  #: files that were deleted
+    deleted_bytes: int = 0  #: and their size
+    would_raise_reader_lo_to: int | None = None  #: with `--dry-run`: the step that would be taken
+    due: tuple[int, int] | None = None  #: with `--dry-run`: what would be deleted, first and last
+    held_by: tuple[str, ...] = ()  #: who needs what is not deleted
+    note: str | None = None  #: why nothing was done
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -28,6 +29,9 @@ from tidegate.spark.settings import DEFAULT_MASTER, SparkSettings
 
 LOG4J = Path(__file__).parent / "log4j2.properties"
 MAX_LOG_BYTES = 8 * 1024 * 1024
+_LOUD = ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger")
+#: What Spark's workers run where PYSPARK_PYTHON does not say: another one than ours, outside of an active environment.
+_ANY_PYTHON = "python3"
 POOL = "spark.scheduler.pool"
 
 #: What may be set on any session at any time. The measured ones are argued in docs/decisions.
@@ -183,8 +187,9 @@ class Spark:
             return session
 
     def _launched(self, conf: SparkConf) -> SparkSession:
-        # py4j logs what it raises as well; the raised one is enough
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        # they log what they raise as well; the raised one is enough
+        for name in _LOUD:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         log = _open_log(self._root)
         try:
             output = log or subprocess.DEVNULL
@@ -192,6 +197,8 @@ class Spark:
             gateway = SparkContext._gateway or launch_gateway(conf, how)  # type: ignore[no-untyped-call]
             self._process = getattr(gateway, "proc", None)
             context = SparkContext(conf=conf, gateway=gateway)
+            if context.pythonExec == _ANY_PYTHON and self.settings.is_local:
+                context.pythonExec = sys.executable
             return SparkSession(context)
         except (Py4JError, PySparkException, OSError) as failed:
             raise errors.SparkUnavailable(

@@ -185,8 +185,12 @@ def _told(root: str, columns: str, section: str, fields: tuple[str, ...]) -> Any
 
     class Told:
         def eval(self) -> Iterator[tuple[Any, ...]]:
-            from tidegate.service import Service as Opened  # noqa: PLC0415  in the worker
-            from tidegate.views.values import as_json  # noqa: PLC0415  in the worker
+            try:
+                from tidegate.service import Service as Opened  # noqa: PLC0415  in the worker
+                from tidegate.views.values import as_json  # noqa: PLC0415  in the worker
+            except ModuleNotFoundError as missing:
+                what = f"the Python of Spark's workers has no module {missing.name}: set PYSPARK_PYTHON to one that has"
+                raise RuntimeError(what) from None
 
             with Opened.open(root) as service:
                 found = as_json(service.status())[section]
@@ -198,4 +202,4 @@ def _told(root: str, columns: str, section: str, fields: tuple[str, ...]) -> Any
             return None if value is None else datetime.fromisoformat(value)
         return value if isinstance(value, (bool, str, list, type(None))) else json.dumps(value)
 
-    return udtf(Told, returnType=columns)
+    return udtf(Told, returnType=columns, useArrow=False)

@@ -125,7 +125,8 @@ def strike(hit: Hit) -> None:
     if hit in (Hit.PYTHON, Hit.BOTH):
         os.kill(os.getpid(), signal.SIGKILL)
     if hit is Hit.STOP:
-        os.kill(os.getpid(), signal.SIGSTOP)
+        # To this thread: one for the process may be taken by another thread, and this one would go on a while.
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
 def jvms_of(pid: int) -> list[int]:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # `make check` tries each law with a few examples, other ones each time; `make test` with many. No example
 # is too slow by the clock: the machine may be busy.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("quick", max_examples=25, **_COMMON)
 settings.register_profile("thorough", max_examples=300, **_COMMON)
+# For scripts/mutants.py: the same examples each time, and no search for the smallest one that fails.
+settings.register_profile(
+    "mutants", max_examples=60, derandomize=True, database=None, phases=[Phase.explicit, Phase.generate], **_COMMON
+)
 settings.load_profile(os.environ.get("TIDEGATE_EXAMPLES") or "quick")
 
 _skipped: list[str] = []

@@ -27,6 +27,9 @@ from tidegate.quick import dataclass
 
 TTL_US = 10_000_000
 RENEWALS_PER_TTL = 3
+#: How far the clocks of two runners may differ where the store has no time of its own (object stores).
+#: Beyond it a lease may be taken while its holder lives; the token then stops one of the two.
+MAX_SKEW_US = 5_000_000
 
 _FORMAT = 1
 _LOOK_S = 0.2  # how often one who waits for a holder looks again
@@ -107,7 +110,7 @@ class _Record:
 def view(store: Store, key: str) -> LeaseView | None:
     """Who holds or last held the lease; None when nobody ever did."""
     found = _look(store, key)
-    return None if found is None else found[1].view(_now_us(store))
+    return None if found is None else found[1].view(_judged_us(store))
 
 
 def acquire(
@@ -130,7 +133,7 @@ def acquire(
     watch: _Watch | None = None
     while True:
         version, record = _look(store, key) or (None, None)
-        standing = Standing.FREE if record is None else record.standing(_now_us(store))
+        standing = Standing.FREE if record is None else record.standing(_judged_us(store))
         is_silent = watch is not None and watch.is_over(version, store.clock)
         if record is None or standing is Standing.FREE or is_silent:
             try:
@@ -143,7 +146,7 @@ def acquire(
         if watch is None:
             watch = _Watch(version=version, until_s=store.clock.monotonic() + record.ttl_us / 1_000_000)
             if waiting is not None:
-                waiting(record.view(_now_us(store)))
+                waiting(record.view(_judged_us(store)))
         store.clock.wait(stop, min(_LOOK_S, record.ttl_us / 5_000_000))
 
 
@@ -383,6 +386,12 @@ def _put(key: str, version: int | None, record: _Record) -> Put:
 def _look(store: Store, key: str) -> tuple[int, _Record] | None:
     found = store.get(key)
     return None if found is None else (found.version, _Record.from_body(found.body))
+
+
+def _judged_us(store: Store) -> int:
+    """The time by which somebody else's lease is judged: no later than its holder's own clock can be."""
+    is_theirs = store.capabilities.shared and not store.capabilities.server_clock
+    return _now_us(store) - (MAX_SKEW_US if is_theirs else 0)
 
 
 def _now_us(store: Store) -> int:

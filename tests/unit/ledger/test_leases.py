@@ -16,12 +16,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from obstore.store import MemoryStore as Bucket
 
 from tidegate import errors
 from tidegate.ledger import leases, owners
 from tidegate.ledger.contract import Put, Store
 from tidegate.ledger.leases import Keeper, Lease, LeaseView
 from tidegate.ledger.memory import MemoryStore
+from tidegate.ledger.objects import ObjectStoreLedger
 from tidegate.ledger.sqlite import SqliteStore
 from tidegate.testing.clock import ManualClock
 
@@ -259,6 +261,26 @@ def test_an_unseen_holder_that_releases_is_replaced_at_once(store: Store, clock:
     lease = leases.acquire(store, KEY, name="orders", waiting=lambda _: elsewhere(store, released=True))
     assert lease.token == 2
     assert clock.monotonic() < 1
+
+
+@pytest.mark.parametrize("ahead_s", [-5, -1, 0, 1, 4])
+def test_runners_whose_clocks_differ_within_the_bound_do_not_take_a_living_lease(ahead_s: int) -> None:
+    """Where the store has no time of its own. The holder has renewed in time by its own clock."""
+    bucket, mine, theirs = Bucket(), ManualClock(), ManualClock(passes_by_waiting=True)
+    theirs.advance(ahead_s * 1_000_000) if ahead_s > 0 else mine.advance(-ahead_s * 1_000_000)
+    here = ObjectStoreLedger("test://bucket", mine, bucket=bucket)
+    there = ObjectStoreLedger("test://bucket", theirs, bucket=bucket)
+    lease = leases.acquire(here, KEY, name="orders")
+    elsewhere(here)
+    for clock in (mine, theirs):
+        clock.advance(leases.TTL_US - 1)
+    seen = leases.view(there, KEY)
+    assert seen is not None
+    assert seen.alive
+    told: list[LeaseView] = []
+    taken = leases.acquire(there, KEY, name="orders", waiting=told.append)
+    assert [view.token for view in told] == [lease.token]  # it was not taken at once, only after its silence
+    assert taken.token == lease.token + 1
 
 
 def test_stop_ends_the_wait(store: Store, clock: ManualClock) -> None:

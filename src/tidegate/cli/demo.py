@@ -22,7 +22,7 @@ from tidegate.cli import show
 from tidegate.cli.output import Shell
 from tidegate.service import Service
 from tidegate.views.pipelines import count_text, numbers_text
-from tidegate.views.values import Explanation, PipelineStatus, Status, TableStatus
+from tidegate.views.values import Explanation, PipelineStatus, Status, TableStatus, as_json
 
 START: Final = datetime(2026, 3, 1, 11, 0, tzinfo=UTC)
 NOON: Final = START + timedelta(minutes=55)
@@ -74,9 +74,10 @@ GROUP BY o.id, o.at, o.total
 
 @dataclass(slots=True)
 class Step:
-    """What was told in one step, and whether all of it was so."""
+    """What was shown and told in one step, and whether all of it was so."""
 
     title: str
+    shown: dict[str, Any] = field(default_factory=dict)
     sentences: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
@@ -130,9 +131,23 @@ class Demo:
         if not self.shell.as_json:
             self.shell.show(Text(), Rule(Text(f"{len(self.steps)}. {title}", style="bold"), align="left"))
 
-    def shown(self, *renderables: Any) -> None:
+    def status(self) -> Status:
+        """Where everything stands, shown."""
+        found = self.service.status()
+        self._shown("status", as_json(found), show.status(found))
+        return found
+
+    def explain(self, name: str) -> Explanation:
+        """Why it stands there, shown."""
+        told = self.service.explain(name)
+        self._shown(f"explain {name}", told.to_json(), show.explanation(told))
+        return told
+
+    def _shown(self, command: str, document: Any, drawn: Iterable[Any]) -> None:
+        self.steps[-1].shown[command] = document
+        self._typed(f"tidegate {command}")
         if not self.shell.as_json:
-            self.shell.show(*renderables)
+            self.shell.show(*drawn)
 
     def tell(self, sentence: str) -> None:
         self.steps[-1].sentences.append(sentence)
@@ -144,6 +159,9 @@ class Demo:
         if not holds:
             self.steps[-1].wrong.append(otherwise)
             self.shell.aside.print(f"  not as told: {otherwise}", style="bold red", markup=False)
+
+    def ids(self, name: str) -> list[int]:
+        return sorted(row["id"] for row in self.rows(name))
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.service.read(name).rows.to_pylist()
@@ -181,7 +199,7 @@ def narrate(shell: Shell) -> int:
             play(demo)
     as_told = not any(step.wrong for step in demo.steps)
     if shell.as_json:
-        steps = [{"title": s.title, "sentences": s.sentences, "wrong": s.wrong} for s in demo.steps]
+        steps = [{"title": s.title, **s.shown, "sentences": s.sentences, "wrong": s.wrong} for s in demo.steps]
         shell.document({"project": str(root), "as_told": as_told, "steps": steps})
     else:
         shell.show(*_next(root, as_told))
@@ -197,15 +215,13 @@ def _a_gap_opens(demo: Demo) -> None:
     demo.loaded("orders", START, NOON)
     demo.loaded("order_lines", START, NOON)
     demo.run()
-    status = demo.service.status()
-    entries, report = _shown(demo, status)
-    ids = [row["id"] for row in demo.rows("entries")]
-    _tell_gap(demo, entries, ids)
+    entries, report = _both(demo.status())
+    _tell_gap(demo, entries)
     demo.check(
         entries.checkpoint_hi_inclusive == 1001, f"entries is complete to {entries.checkpoint_hi_inclusive}, not 1001"
     )
     demo.check(entries.gaps.inclusive_pairs() == [[1002, 1002]], f"the gaps are {entries.gaps.inclusive_pairs()}")
-    demo.check(max(ids, default=0) < 10020, "readers see rows beyond the gap")
+    demo.check(demo.ids("entries") == list(range(10000, 10020)), "readers see rows beyond the gap, or too few")
     _tell_report(demo, report)
     demo.check(report.verdict == "open", f"the report is {report.verdict}")
 
@@ -216,17 +232,15 @@ def _the_gap_heals(demo: Demo) -> None:
     demo.number(1002)
     demo.loaded("orders", NOON, LATER)
     demo.run()
-    status = demo.service.status()
-    entries, report = _shown(demo, status)
-    ids = [row["id"] for row in demo.rows("entries")]
-    _tell_gap(demo, entries, ids)
+    entries, report = _both(demo.status())
+    _tell_gap(demo, entries)
     demo.check(
         entries.checkpoint_hi_inclusive == 1003, f"entries is complete to {entries.checkpoint_hi_inclusive}, not 1003"
     )
-    demo.check(sorted(ids) == list(range(10000, 10040)), f"{len(ids)} rows of entries are there, or some twice")
-    told = demo.service.explain("order_report")
-    demo.shown(Text("$ tidegate explain order_report", style="dim"), *show.explanation(told))
-    _tell_waiting(demo, told, report, len(before))
+    demo.check(demo.ids("entries") == list(range(10000, 10040)), "rows of entries are missing, or there twice")
+    told = demo.explain("order_report")
+    demo.tell(f"order_report waits for {_and(told.blocked_by)}: {told.reason}.")
+    _tell_version(demo, told, report, "It goes on showing")
     demo.check(report.verdict == "closed", f"the report is {report.verdict}, not closed")
     demo.check(report.blocked_by == ("order_lines",), f"the report is blocked by {list(report.blocked_by)}")
     demo.check(demo.rows("order_report") == before, "the report changed while its gate was closed")
@@ -236,25 +250,23 @@ def _the_gate_opens(demo: Demo) -> None:
     demo.step("The slower loader catches up")
     demo.loaded("order_lines", NOON, LATER)
     demo.run()
-    status = demo.service.status()
-    _, report = _shown(demo, status)
+    _, report = _both(demo.status())
     _tell_report(demo, report)
+    _tell_version(demo, demo.explain("order_report"), report, "It shows")
     rows = demo.rows("order_report")
-    demo.tell(f"It has {count_text(len(rows), 'order')}, each with all of its lines.")
     demo.check(report.verdict == "open", f"the report is {report.verdict}, not open")
     demo.check(len(rows) == 65 and {row["lines"] for row in rows} == {2}, "the report mixes")
 
 
-# sentences: each is made of the value that is shown above it
+# sentences: each is made of a value that is shown above it
 
 
-def _shown(demo: Demo, status: Status) -> tuple[PipelineStatus, TableStatus]:
-    demo.shown(Text("$ tidegate status", style="dim"), *show.status(status))
+def _both(status: Status) -> tuple[PipelineStatus, TableStatus]:
     return status.pipelines["entries"], status.tables["order_report"]
 
 
-def _tell_gap(demo: Demo, entries: PipelineStatus, ids: list[int]) -> None:
-    seen = f"readers see {count_text(len(ids), 'row')}, up to checkpoint {entries.published_hi_inclusive}"
+def _tell_gap(demo: Demo, entries: PipelineStatus) -> None:
+    seen = f"readers see {entries.reader_lo} to {entries.published_hi_inclusive}"
     if entries.gaps:
         demo.tell(
             f"entries is complete to {entries.checkpoint_hi_inclusive}: {numbers_text(entries.gaps)} is not there."
@@ -271,11 +283,11 @@ def _tell_report(demo: Demo, report: TableStatus) -> None:
     )
 
 
-def _tell_waiting(demo: Demo, told: Explanation, report: TableStatus, rows: int) -> None:
-    demo.tell(f"order_report waits for {_and(told.blocked_by)}: {told.reason}.")
+def _tell_version(demo: Demo, told: Explanation, report: TableStatus, how: str) -> None:
+    refreshed = next(row for row in told.facts["history"] if row["version"] is not None)
     effective = show.value(report.effective_watermark)
     demo.tell(
-        f"It goes on showing version {report.version}: {count_text(rows, 'order')}, complete through {effective}."
+        f"{how} version {refreshed['version']}: {count_text(refreshed['rows'], 'row')}, complete through {effective}."
     )
 
 

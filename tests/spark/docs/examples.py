@@ -8,7 +8,7 @@ A fenced block is one of
     ```yaml               YAML without a path is a piece of a file, and must be YAML
     ```text, ```sh        to look at
 
-Blanks count once, and a time of another day than the examples' own is any time.
+Blanks count once, a time of another day than the examples' own is any time, and `…` is anything.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ def _not_printed(shown: str, printed: str) -> str | None:
     """The first line that a page shows and that was not printed below the ones before it."""
     there = iter([_plain(line) for line in printed.splitlines()])
     for line in shown.splitlines():
-        wanted = _plain(line)
-        if wanted and wanted != "…" and not any(wanted == one for one in there):
+        wanted = re.escape(_plain(line)).replace("…", ".*")
+        if wanted and not any(re.fullmatch(wanted, one) for one in there):
             return line
     return None
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +14,7 @@ import pytest
 
 from tests.spark.docs.examples import DOCS, Reader
 from tests.spark.sessions import small_session
+from tidegate.cli import main
 
 pytestmark = pytest.mark.spark
 
@@ -40,6 +45,32 @@ def test_the_tutorial_leads_where_it_says(learned: Path) -> None:
         "entries/lake/entries",
     ):
         assert (learned / table / "_delta_log").is_dir(), table
+
+
+def test_the_demo_tells_only_what_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    """Everything is as it was told; and each number, time and name of a sentence is shown beside it."""
+    assert main(["demo", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["as_told"]
+    assert [len(step["sentences"]) for step in told["steps"]] == [3, 3, 2]
+    for step in told["steps"]:
+        shown = json.dumps({name: value for name, value in step.items() if name != "sentences"})
+        for sentence in step["sentences"]:
+            facts = re.findall(r"[\d][\w:.-]*\w|\d+|\w+_\w+", sentence)
+            assert facts
+            assert [fact for fact in facts if fact not in shown] == [], sentence
+
+
+def test_looking_at_a_project_that_has_run_loads_neither_spark_nor_arrow(learned: Path) -> None:
+    """A status is there before Spark would have begun to start."""
+    for command in (["status"], ["status", "--json"], ["tables"], ["explain", "order_report"]):
+        program = f"import sys; from tidegate.cli import main; main({command!r}); print(*sys.modules, file=sys.stderr)"
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=learned / "tides", capture_output=True, text=True, check=True
+        )
+        assert "order_report" in done.stdout
+        heavy = {"pyspark", "py4j", "sqlglot", "numpy", "deltalake", "pyarrow"} & set(done.stderr.split())
+        assert heavy == set(), command
 
 
 @pytest.mark.parametrize("page", HOW_TO)

@@ -89,4 +89,17 @@ WRITES_A_STAGED_FOLDER_TWICE = Broken(
     ),
 )
 
+WRITES_OUTSIDE_OF_A_POINT = Broken(
+    name="writes_outside_of_a_point",
+    shows=("changed between two effects: .tidegate/ledger.db",),
+    edits=(
+        Edit(
+            file="ledger/contract.py",
+            old="        with effects.effect(_effect_of(operations), keys=tuple(write.key for write in writes)):\n"
+            "            return self._apply(writes)\n",
+            new="        return self._apply(writes)\n",
+        ),
+    ),
+)
+
 BROKEN = (PUBLISHES_BEFORE_THE_GAP_HEALS, PUTS_BEFORE_THE_RECEIPT, WRITES_A_STAGED_FOLDER_TWICE)

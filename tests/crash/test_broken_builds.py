@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.builds import BROKEN, Broken
+from tests.crash.builds import BROKEN, WRITES_OUTSIDE_OF_A_POINT, Broken
 from tests.crash.reader import RawReader
 from tests.crash.scenario import FIRST, Scenario
 from tidegate import effects
@@ -47,3 +47,15 @@ def test_a_broken_build_is_caught(tmp_path: Path, broken: Broken) -> None:
     """It is caught, and for its own fault."""
     found = problems_of(tmp_path / "project", broken.build(tmp_path / "builds"))
     assert any(word in problem for problem in found for word in broken.shows), found
+
+
+def test_a_build_that_writes_outside_of_a_point_is_caught(tmp_path: Path) -> None:
+    """The audit of the suite hears of it, and of nothing in the build as it is."""
+    for broken in (None, WRITES_OUTSIDE_OF_A_POINT):
+        source = None if broken is None else broken.build(tmp_path / "builds")
+        scenario = Scenario(tmp_path / ("good" if broken is None else broken.name), source=source)
+        written = scenario.root / "audit.log"
+        for command in ("pause", "resume"):
+            assert scenario.run(command, "ledger", audit=written).code == 0
+        found = written.read_text()
+        assert found == "" if broken is None else any(word in found for word in broken.shows), found

@@ -180,8 +180,7 @@ class Recorder:
             try:
                 with os.scandir(folders.pop()) as entries:
                     for entry in entries:
-                        if self._is_watched(entry.path):
-                            self._look(entry, found, folders)
+                        self._look(entry, found, folders)
             except FileNotFoundError:  # removed by somebody else meanwhile
                 continue
         return found
@@ -192,8 +191,10 @@ class Recorder:
         except FileNotFoundError:
             return
         is_folder = entry.is_dir(follow_symlinks=False)
-        if is_folder:
+        if is_folder:  # also one that may be made at any time: what is in it may not
             folders.append(entry.path)
+        if not self._is_watched(entry.path):
+            return
         # A folder's own time changes with everything in it, which is reported by itself.
         size, modified_ns = (0, 0) if is_folder else (stat.st_size, stat.st_mtime_ns)
         found[entry.path] = _Mark(size, modified_ns, stat.st_ino, is_folder)

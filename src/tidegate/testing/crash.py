@@ -15,6 +15,7 @@ a file that gets a line for everything that was written outside a point (`tidega
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -188,7 +189,9 @@ def install() -> None:
 
         note = _noting(os.environ[AUDIT])
         root = Path(os.environ.get(AUDIT_ROOT) or os.getcwd())
-        audit.Recorder(root, on_finding=lambda finding: note(f"{finding}\n")).start()
+        recorder = audit.Recorder(root, on_finding=lambda finding: note(f"{finding}\n"))
+        recorder.start()
+        atexit.register(recorder.stop)  # judges what came after the last effect
 
 
 def _noting(path: str) -> Callable[[str], None]:

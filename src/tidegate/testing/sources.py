@@ -185,7 +185,7 @@ class ScriptedSource(NumberingSource):
         return SourceRows(
             df=df,
             columns=columns,
-            number=F.col(_NUMBER),
+            numbered=lambda: F.col(_NUMBER),
             event_time=None if self._event_time is None else F.unix_micros(F.col(self._event_time)),
         )
 

@@ -123,6 +123,13 @@ def test_logs_and_what_is_elsewhere_are_nobodys_business(root: Path, tmp_path_fa
     assert recorder.findings == []
 
 
+def test_the_folder_of_the_state_may_be_made_but_what_is_in_it_is_heard(root: Path) -> None:
+    with audit.Recorder(root).recording() as recorder:
+        (root / ".tidegate").mkdir()
+        subprocess.run(["touch", root / ".tidegate" / "ledger.db"], check=True)  # unheard by Python's hook
+    assert [finding.path for finding in recorder.findings] == [".tidegate/ledger.db"]
+
+
 def test_sqlite_is_heard_too(root: Path) -> None:
     database = sqlite3.connect(root / "ledger.db", isolation_level=None)
     database.execute("PRAGMA journal_mode=WAL")

@@ -108,6 +108,11 @@ def carry_out(bench: Bench, order: Order) -> Outcome:
             outcome = _tried(bench, order)
     except errors.StaleWriter as stale:
         return Outcome(order=order, fatal=stale)
+    except errors.SparkUnavailable as unavailable:
+        # One that we start ourselves does not start at the next try either; a server may come back.
+        if bench.spark.settings.remote is None:
+            return Outcome(order=order, fatal=unavailable)
+        outcome = Outcome(order=order, faults=(fault_of(unavailable),))
     except Exception as exc:  # noqa: BLE001 -- the edge of a worker: whatever it is becomes a fault
         outcome = Outcome(order=order, faults=(fault_of(exc),))
     # A process that went away shows itself in many ways, in every sink another: it is asked itself.

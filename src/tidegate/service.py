@@ -455,9 +455,7 @@ class Service:
         return self.spec.sources[name]
 
     def _kind_of(self, source: str) -> ValueKind:
-        spec = self.spec.sources[source]
-        integers = (WatermarkKind.INTEGER, WatermarkKind.CHECKPOINT)
-        return ValueKind.INTEGER if spec.watermark in integers else ValueKind.TIMESTAMP
+        return self.spec.sources[source].watermark.value_kind
 
     def _said_watermark(self, source: str) -> Watermark | None:
         return advances.watermark(advances.read(self.store, source), self.external(source).parts)

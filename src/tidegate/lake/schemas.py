@@ -113,7 +113,7 @@ def _type(read: Any, where: str, table: str) -> Any:
         if read in _ATOMS or read.startswith("decimal("):
             return read
         what = f"column {where} is {read}, which a lake table cannot hold"
-        hint = "cast it to timestamp" if read == "timestamp_ntz" else "cast it in the transform, or drop it"
+        hint = "cast it to timestamp" if read == "timestamp_ntz" else "cast it, or drop it"
         raise errors.SchemaMismatch(table=table, what=what, hint=hint)
     match read["type"]:
         case "struct":
@@ -140,14 +140,14 @@ def _type(read: Any, where: str, table: str) -> Any:
             }
         case _:
             what = f"column {where} has a type of its own, which a lake table cannot hold"
-            raise errors.SchemaMismatch(table=table, what=what, hint="cast it in the transform, or drop it")
+            raise errors.SchemaMismatch(table=table, what=what, hint="cast it, or drop it")
 
 
 def _check_names(names: Iterable[str], table: str) -> None:
     seen: dict[str, str] = {}
     for name in names:
         if not name or _FORBIDDEN_IN_NAMES & set(name):
-            hint = "rename it in the transform: no spaces, and none of , ; { } ( ) ="
+            hint = "rename it (AS name): no spaces, and none of , ; { } ( ) ="
             raise errors.SchemaMismatch(table=table, what=f"a column cannot be called {name!r}", hint=hint)
         twin = seen.setdefault(name.lower(), name)
         if twin != name:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import Enum
+from typing import Final
 
 from tidegate import errors
-from tidegate.progress.durations import format_duration
+from tidegate.progress.durations import format_duration, parse_duration
 from tidegate.progress.watermarks import ValueKind, Watermark
 from tidegate.quick import dataclass
 
@@ -37,6 +39,25 @@ class AtLeast:
     def text(self) -> str:
         """As it is written."""
         return self.value.text if self.value is not None else f"now - {format_duration(self.now_minus_us or 0)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """How far watermarks may be apart. `kind` is None for zero, which every kind of watermark knows."""
+
+    amount: int
+    kind: ValueKind | None
+
+
+_WHOLE: Final = re.compile(r"[0-9][0-9_]*")
+
+
+def parse_tolerance(text: str) -> Tolerance:
+    """A duration for timestamps, a bare number for integers; `0` is for both. ValueError when it is neither."""
+    is_whole = _WHOLE.fullmatch(text) is not None
+    amount = int(text) if is_whole else parse_duration(text)
+    kind = ValueKind.INTEGER if is_whole else ValueKind.TIMESTAMP
+    return Tolerance(amount=amount, kind=kind if amount else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

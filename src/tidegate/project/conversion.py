@@ -129,8 +129,7 @@ _SOURCES: Mapping[str, Callable[[str, Values, Problems], SourceSpec]] = {
 
 def value_kind(watermark: WatermarkKind) -> ValueKind:
     """Whether the watermark of a source is a time or a number."""
-    times = (WatermarkKind.EVENT_TIME, WatermarkKind.TIMESTAMP)
-    return ValueKind.TIMESTAMP if watermark in times else ValueKind.INTEGER
+    return watermark.value_kind
 
 
 def _watermark(values: Values, default: WatermarkKind) -> WatermarkKind:

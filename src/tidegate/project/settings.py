@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tidegate.progress.groups import parse_tolerance
 from tidegate.progress.watermarks import ValueKind, parse_watermark
 from tidegate.project import places
 from tidegate.project.kinds import (
@@ -28,7 +29,7 @@ from tidegate.project.kinds import (
     whole,
 )
 from tidegate.project.schemas import checked_schema
-from tidegate.project.syntax import parse_at_least, parse_rate, parse_silence, parse_start_at, parse_tolerance
+from tidegate.project.syntax import parse_at_least, parse_rate, parse_silence, parse_start_at
 from tidegate.sources.specs import DEFAULT_MAX_AHEAD, DEFAULT_MAX_SKEW_US
 
 SOURCE_TYPES: Final = ("numbered", "landing", "generator", "external", "kafka", "delta", "postgres", "mysql")

@@ -7,22 +7,13 @@ from typing import Final
 
 from tidegate.progress.durations import MICROS, parse_duration
 from tidegate.progress.groups import AtLeast
-from tidegate.progress.watermarks import ValueKind, parse_watermark
-from tidegate.quick import dataclass
+from tidegate.progress.watermarks import parse_watermark
 from tidegate.sinks.specs import From, StartAt
 
 _WHOLE: Final = re.compile(r"[0-9][0-9_]*")
 _RATE: Final = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*/\s*(ms|s|m|h|d)")
 _SILENCE: Final = re.compile(r"after\s+([0-9][0-9_]*)")
 _NOW: Final = re.compile(r"now(?:\s*-\s*(\S.*))?")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tolerance:
-    """How far watermarks may be apart. `kind` is None for zero, which every kind of watermark knows."""
-
-    amount: int
-    kind: ValueKind | None
 
 
 def parse_rate(text: str) -> float:
@@ -46,18 +37,6 @@ def parse_start_at(text: str) -> StartAt:
     if text not in {start.value for start in From} and not _WHOLE.fullmatch(text):
         raise ValueError
     return int(text) if _WHOLE.fullmatch(text) else From(text)
-
-
-def parse_tolerance(text: str) -> Tolerance:
-    """A duration for timestamps, a bare number for integers; `0` is for both."""
-    if _WHOLE.fullmatch(text):
-        amount = int(text)
-        return Tolerance(amount=amount, kind=ValueKind.INTEGER if amount else None)
-    try:
-        amount = parse_duration(text)
-    except ValueError:
-        raise ValueError from None  # the label says how it is written
-    return Tolerance(amount=amount, kind=ValueKind.TIMESTAMP if amount else None)
 
 
 def parse_at_least(text: str) -> AtLeast:

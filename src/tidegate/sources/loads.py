@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tidegate import errors
 from tidegate.lake.log import entry_path
 from tidegate.ledger.contract import Store
-from tidegate.progress.watermarks import ValueKind
 from tidegate.sources import advances
 from tidegate.sources.advances import Advance, SourceDocument
-from tidegate.sources.specs import ExternalSpec, WatermarkKind
+from tidegate.sources.specs import ExternalSpec
 
 if TYPE_CHECKING:
     from tidegate.lake.table import LakeTable
@@ -34,14 +34,18 @@ def word(source: str, said: Advance) -> str:
 def hear(store: Store, spec: ExternalSpec, table: LakeTable) -> SourceDocument | None:
     """Tell the ledger what commits say that it was not told; what it knows then."""
     document = advances.read(store, spec.name)
-    kind = ValueKind.INTEGER if spec.watermark is WatermarkKind.INTEGER else ValueKind.TIMESTAMP
     for version, said in list(_unheard(spec.name, document, table)):
-        try:
+        with suppress(errors.WatermarkBackwards, errors.WatermarkError):  # its source has gone on, or has other parts
             document = advances.advance(
-                store, spec.name, kind, said.value, by=said.by, parts=spec.parts, part=said.part, version=version
+                store,
+                spec.name,
+                spec.watermark.value_kind,
+                said.value,
+                by=said.by,
+                parts=spec.parts,
+                part=said.part,
+                version=version,
             )
-        except (errors.WatermarkBackwards, errors.WatermarkError):
-            continue  # its source has gone on since, or has other parts now
     return document
 
 

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from tidegate import errors
+from tidegate.progress.watermarks import ValueKind
 from tidegate.quick import dataclass
 
 DEFAULT_MAX_AHEAD = 10_000
@@ -32,6 +33,12 @@ class WatermarkKind(Enum):
     def is_advanced(self) -> bool:
         """Whether a loader raises it with `advance`."""
         return self in (WatermarkKind.TIMESTAMP, WatermarkKind.INTEGER)
+
+    @property
+    def value_kind(self) -> ValueKind:
+        """Whether it is a time or a number."""
+        times = (WatermarkKind.EVENT_TIME, WatermarkKind.TIMESTAMP)
+        return ValueKind.TIMESTAMP if self in times else ValueKind.INTEGER
 
 
 class FileFormat(Enum):

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tidegate import errors
 from tidegate.progress.cut import Mode
-from tidegate.progress.durations import parse_duration
+from tidegate.progress.groups import Tolerance, parse_tolerance
 from tidegate.quick import dataclass
 from tidegate.tables.schedules import Schedule, parse_schedule
 
@@ -61,7 +61,7 @@ class TableSpec:
     query: SqlQuery | PythonQuery
     file: str
     gating: Mode | None = None
-    tolerance: int | None = None
+    tolerance: Tolerance | None = None
     schedule: Schedule = field(default_factory=Schedule)
     refresh: Refresh = Refresh.AUTO
     over: Over = Over.HISTORY
@@ -155,14 +155,9 @@ def _parse_refresh(value: str) -> Refresh:
     return Refresh(_choice(Refresh)(value))
 
 
-def _parse_tolerance(value: str) -> int:
-    """Microseconds from a duration; a bare number counts, for groups of integer watermarks."""
-    return int(value) if value.isascii() and value.isdigit() else parse_duration(value)
-
-
 _OPTIONS: Final[dict[str, Callable[[str], object]]] = {
     "gating": _choice(Mode),
-    "tolerance": _parse_tolerance,
+    "tolerance": parse_tolerance,
     "schedule": parse_schedule,
     "refresh": _parse_refresh,
     "over": _choice(Over),

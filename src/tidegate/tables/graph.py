@@ -16,6 +16,7 @@ from tidegate import errors
 from tidegate.pipelines.declare import PipelineSpec
 from tidegate.progress.cut import Mode
 from tidegate.progress.groups import Group
+from tidegate.progress.watermarks import ValueKind
 from tidegate.quick import dataclass
 from tidegate.sinks.specs import DeltaSinkSpec
 from tidegate.sources.specs import ExternalSpec, SourceSpec
@@ -107,6 +108,8 @@ def build(declared: Declared, references: References, *, strict: bool = True) ->
     for name in _ordered(declared, found, strict=strict):
         inputs = tuple(_input(declared, nodes, one.name) for one in found[name] if _is_ready(declared, nodes, one.name))
         nodes[name] = _node(declared, declared.tables[name], inputs, tuple(found[name]))
+        if strict:
+            _check_tolerance(declared, declared.tables[name], nodes[name])
     return Graph(nodes=nodes)
 
 
@@ -206,6 +209,18 @@ def _node(declared: Declared, spec: TableSpec, inputs: tuple[Input, ...], refere
     mode, why = (spec.gating, f"declared in {spec.file}") if spec.gating is not None else _inferred(inputs, groups)
     names = tuple(group.name for group in groups)
     return Node(name=spec.name, inputs=inputs, references=references, mode=mode, why=why, groups=names)
+
+
+def _check_tolerance(declared: Declared, spec: TableSpec, node: Node) -> None:
+    """Refuse a tolerance in other units than the watermarks of the table's groups: 5s would be 5,000,000 batches."""
+    kind = None if spec.tolerance is None else spec.tolerance.kind
+    members = [source for group in node.groups for source in declared.groups[group].sources if source in node.roots]
+    for source in members:
+        counted = declared.sources[source].watermark.value_kind
+        if kind is not None and kind is not counted:
+            wanted = "a whole number" if counted is ValueKind.INTEGER else "a duration such as 30s"
+            what = f"tolerance must be {wanted}: the watermark of {source} is of kind {counted.value}"
+            raise errors.ConfigError(where=spec.file, what=what)
 
 
 def _inferred(inputs: Sequence[Input], groups: Sequence[Group]) -> tuple[Mode, str]:

@@ -82,7 +82,7 @@ def judge(facts: Facts) -> Verdict:
         facts.inputs,
         facts.groups,
         now_us=facts.now_us,
-        tolerance=facts.spec.tolerance,
+        tolerance=None if facts.spec.tolerance is None else facts.spec.tolerance.amount,
         in_use=in_use,
         heard_us=facts.heard_us,
     )

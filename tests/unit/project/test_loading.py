@@ -164,7 +164,7 @@ class TestTheExampleOfTheDesign:
         assert bound is not None
         assert bound.now_minus_us == 3_600_000_000
         report = shop.tables["order_report"]
-        assert (report.gating, report.tolerance) == (Mode.GATE, 30_000_000)
+        assert (report.gating, report.tolerance and report.tolerance.amount) == (Mode.GATE, 30_000_000)
         assert report.query.text == "SELECT * FROM orders"  # type: ignore[union-attr]
 
     def test_places(self, shop: ProjectSpec) -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from tidegate import errors
 from tidegate.progress.cut import Mode
+from tidegate.progress.groups import Tolerance
+from tidegate.progress.watermarks import ValueKind
 from tidegate.tables import declare
 from tidegate.tables.declare import Over, PythonQuery, Refresh, SqlQuery, TableSpec, parse_sql
 from tidegate.tables.schedules import Trigger
@@ -23,7 +25,7 @@ def test_every_option_is_read_and_the_query_begins_after_them() -> None:
     )
     assert (spec.gating, spec.tolerance, spec.refresh, spec.over) == (
         Mode.HOLD_BACK,
-        30_000_000,
+        Tolerance(amount=30_000_000, kind=ValueKind.TIMESTAMP),
         Refresh.FULL,
         Over.RETAINED,
     )

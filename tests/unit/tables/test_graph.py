@@ -97,6 +97,20 @@ def test_a_query_that_cannot_be_is_refused_with_its_line(query: str, told: str) 
     assert refused.value.message.startswith(told)
 
 
+@pytest.mark.parametrize(("tolerance", "told"), [("5s", "a whole number"), ("5", None), ("0s", None), ("0", None)])
+def test_a_tolerance_counts_in_what_the_watermarks_count_in(tolerance: str, told: str | None) -> None:
+    """Five seconds of batches would be five million of them, and no gate at all."""
+    declared = shop(Group(name="rates", sources=("fx_rates",)), t=f"-- tolerance: {tolerance}\nSELECT * FROM fx_rates")
+    if told is None:
+        assert graph.build(declared, queries.references).nodes["t"].groups == ("rates",)
+    else:
+        with pytest.raises(errors.ConfigError, match=rf"tables/t.sql: tolerance must be {told}"):
+            graph.build(declared, queries.references)
+    pair = shop(PAIR, t=f"-- tolerance: 5\n{REPORT}", **SUMMARIES)
+    with pytest.raises(errors.ConfigError, match="tolerance must be a duration"):
+        graph.build(pair, queries.references)
+
+
 def test_a_status_gets_a_graph_of_what_is_right() -> None:
     declared = shop(t="SELECT * FROM a, nowhere", a="SELECT * FROM t JOIN orders USING (id)")
     nodes = graph.build(declared, scan.references, strict=False).nodes

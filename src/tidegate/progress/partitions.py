@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -372,9 +372,7 @@ class PartitionedWatermarkTracker:
         for source_id, state in states.items():
             quiet = {} if quiet_since_us is None else quiet_since_us.get(source_id, {})
             parts = _Parts()
-            for name, part in state.parts.items():
-                parts.add(np.array([int(name)]), quiet.get(name, now_us))
-                parts.restore(int(name), part)
+            parts.restore(state.parts, [quiet.get(name, now_us) for name in state.parts])
             parts.combined = _NEVER if state.combined_us is None else state.combined_us
             parts.settle(self._all_idle)
             self._sources[source_id] = parts
@@ -534,16 +532,21 @@ class _Parts:
             self._share_holds()
         self._look()
 
-    def restore(self, partition: int, part: PartState) -> None:
-        """Give a fresh one what was kept of it."""
-        value = _NEVER if part.watermark_us is None else part.watermark_us
+    def restore(self, parts: Mapping[str, PartState], heard_us: Sequence[int]) -> None:
+        """Track what was kept of these, each heard at that time."""
+        if not parts:
+            return
+        at = np.array([int(name) for name in parts])
+        self.add(at, 0)
         self.own_events()
         self.own_holds()
-        self.marks[partition] = value
-        self.holds[partition] = _NOBODY if part.idle else value
-        self.idle[partition] = part.idle
-        if part.since_us is not None:
-            self.since[partition] = part.since_us
+        kept = parts.values()
+        self.marks[at] = [_NEVER if part.watermark_us is None else part.watermark_us for part in kept]
+        self.idle[at] = [part.idle for part in kept]
+        self.holds[at] = np.where(self.idle[at], _NOBODY, self.marks[at])
+        self.heard[at] = heard_us
+        self.since[at] = [h if part.since_us is None else part.since_us for part, h in zip(kept, heard_us, strict=True)]
+        self.oldest = min(heard_us)
         self._look()
 
     def remove(self, at: NDArray[np.int64]) -> None:

@@ -45,6 +45,8 @@ def test_every_group_of_the_source_must_hold() -> None:
     other = Bound(group=Group(name="other", sources=("a", "c")), max_drift=5)
     assert drift("a", [PAIR, other], at(a=10, b=0, c=5)).ahead == 10
     assert drift("a", [PAIR, other], at(a=10, b=0, c=4)).group == "other"
+    same = Bound(group=Group(name="same", sources=("a", "c")), max_drift=99)
+    assert drift("a", [PAIR, same], at(a=10, b=0, c=0)).group == "pair"
     assert drift("b", [other], at(a=0, b=99, c=0)).group is None
 
 

@@ -707,6 +707,20 @@ def test_news_of_all_is_one_time_for_each() -> None:
     assert tracker().update_all([]) is None
 
 
+@given(st.lists(st.none() | st.integers(0, 9), min_size=4, max_size=4), st.permutations(range(4)), st.integers(0, 4))
+def test_the_order_in_which_partitions_go_idle_is_irrelevant(
+    marks: list[int | None], order: list[int], count: int
+) -> None:
+    """The value at the end is that of who is left, or the greatest of all: not of who went last."""
+    ours, by_number = tracker(*marks), tracker(*marks)
+    for partition in order[:count]:
+        ours.mark_partition_idle(p(partition))
+    for partition in sorted(order[:count]):
+        by_number.mark_partition_idle(p(partition))
+    assert ours.current_watermark() == by_number.current_watermark()
+    assert ours.blocking() == by_number.blocking()
+
+
 def test_among_thousands_the_least_is_found_after_every_single_rise() -> None:
     """The search in blocks tells what a search through all would tell."""
     ours, marks = tracker(*[0] * 2000), [0] * 2000

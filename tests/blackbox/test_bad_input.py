@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.blackbox.harness import Project, named, wait_for
+from tests.blackbox.harness import SPARK, Project, named, wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -243,6 +243,20 @@ def test_a_full_disk_loses_nothing(make_project: Callable[..., Project], small_d
     project.tg("run", "--once")
     assert project.pipeline("orders")["published_hi_inclusive"] == 3
     assert project.ids("orders") == [one for number in range(4) for one in ids_of(number)]
+
+
+def test_a_spark_that_does_not_start_ends_the_run_at_once(make_project: Callable[..., Project]) -> None:
+    """Exit 1 and one error that names Spark's own log; the pipeline is failed, with nothing tried over and over."""
+    yaml = yaml_of({"orders": ("json", "id BIGINT", "")})
+    project = make_project(yaml, spark=SPARK.replace("memory: 1g", "memory: 1k"))
+    drop_json(project, "orders", 0)
+    failed = project.tg("run", "--once", expect=1)
+    what, hint = failed.err.splitlines()[-2:]
+    assert what.startswith("TG-X001 Spark cannot be used: ")
+    assert ".tidegate/logs/spark.log" in hint
+    orders = project.pipeline("orders")
+    assert (orders["state"], orders["gaps"]) == ("failed", [[0, 0]])
+    assert "Spark cannot be used" in orders["reason"]
 
 
 NO_YAML = "this is not YAML"

@@ -71,8 +71,3 @@ def test_a_zombie_is_refused(tmp_path: Path, effect: EffectName, nth: int) -> No
     assert {path: now.get(path) for path in published} == published
     assert [path for path in now if path not in published and not path.endswith(".parquet")] == []
     assert scenario.problems() == []
-
-    # And the pipeline goes on as if nothing had been.
-    scenario.drop(*scenario.next(1))
-    assert scenario.once().code == 0
-    assert scenario.problems() == []

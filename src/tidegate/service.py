@@ -250,7 +250,7 @@ class Service:
         status = self.status()
         match named.kind:
             case "table":
-                return status.tables[named.name].effective_watermark
+                return status.tables[named.name].complete_to
             case "pipeline":
                 return status.pipelines[named.name].watermark
             case "source":

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tidegate.clock import from_micros
 from tidegate.progress.cut import Verdict
-from tidegate.progress.watermarks import Watermark
+from tidegate.progress.watermarks import Vector, Watermark
 from tidegate.tables.documents import Happening, Row, TableDocument
 from tidegate.tables.judge import HOW, Facts, is_current, judge, shows
 from tidegate.views.values import InputStatus, TableStatus
@@ -41,6 +41,7 @@ def table_status(facts: Facts) -> TableStatus:
         code=verdict.code,
         failure=None if failure is None else failure.reason,
         problems=_problems(name, failure, ungated=ungated),
+        complete_to=_complete_to(facts),
     )
 
 
@@ -48,6 +49,12 @@ def least(values: Iterable[Watermark]) -> Watermark | None:
     """The lowest of values of one kind; None of none, and of values that cannot be compared."""
     found = list(values)
     return min(found) if found and len({value.kind for value in found}) == 1 else None
+
+
+def _complete_to(facts: Facts) -> Watermark | None:
+    vector = Vector() if facts.metadata is None else facts.metadata.vector
+    known = [vector[root] for root in facts.node.roots if root in vector]
+    return least(known) if len(known) == len(facts.node.roots) else None
 
 
 def _waiting(document: TableDocument | None, verdict: Verdict) -> Row | None:

@@ -174,6 +174,8 @@ class TableStatus:
     code: str | None = field(default=None, metadata=INSIDE)
     failure: str | None = field(default=None, metadata=INSIDE)
     problems: tuple[str, ...] = field(default=(), metadata=INSIDE)
+    #: what all of its root sources are complete through in it, as `read --complete-to` asks
+    complete_to: Watermark | None = field(default=None, metadata=INSIDE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,6 +87,19 @@ def test_an_ungated_table_is_gated_once_the_missing_source_has_reported(world: W
     assert (status.ungated, status.effective_watermarks, status.problems) == (False, {group.name: n(2)}, ())
 
 
+def test_a_table_without_a_group_is_complete_to_what_it_was_made_from(world: World) -> None:
+    """So that `wait` returns when `read --complete-to` would; of what one source says nothing, nothing is complete."""
+    declared = shop(rates=RATES, both="SELECT * FROM fx_rates, orders")
+    world.append("fx_rates")
+    world.advance("fx_rates", 3, 0)
+    world.publish("orders", None)
+    for name, reached in (("rates", n(3)), ("both", None)):
+        assert table_status(world.facts(declared, name)).complete_to is None
+        world.show(declared, name)
+        status = table_status(world.facts(declared, name))
+        assert (status.complete_to, status.effective_watermark) == (reached, None)
+
+
 def test_a_load_that_died_before_it_told_is_heard_before_tables_are_judged(world: World) -> None:
     declared = shop(rates=RATES)
     world.load("fx_rates", 1)

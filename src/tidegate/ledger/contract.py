@@ -122,6 +122,18 @@ Write = SealedWrite | Guard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Archived:
+    """A version as another ledger held it, seal and all."""
+
+    info: VersionInfo
+    sealed: bytes
+
+    @property
+    def created_us(self) -> int:
+        return to_micros(self.info.created_at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Raw:
     """A version as a backend holds it, not yet verified."""
 
@@ -228,6 +240,31 @@ class Store(ABC):
         """Let that version go when its time comes."""
         self._set_pin(key, version, pinned=False)
 
+    # copies
+
+    def archived(self, key: str) -> builtins.list[Archived]:
+        """All that is kept of a document, oldest first, each version verified.
+
+        :raises CorruptCheckpoint: one of them does not verify.
+        """
+        found: builtins.list[Archived] = []
+        for info in self.versions(key):
+            raw = self._read(key, info.version)
+            if raw is not None:  # one that was let go while we read
+                self._verified(raw)
+                found.append(Archived(info=info, sealed=raw.sealed))
+        return found
+
+    def restore(self, key: str, versions: Sequence[Archived]) -> None:
+        """Hold a document as another ledger did: the same numbers, times, tokens and pins.
+
+        *When*: while nothing else uses the ledger. *May assume*: `versions` is not empty and ascends.
+
+        :raises VersionConflict: there is such a document already.
+        """
+        with effects.effect(effects.LEDGER_PUT, keys=(check_key(key),)):
+            self._restore(key, versions)
+
     # the rest
 
     def now(self) -> datetime:
@@ -266,6 +303,10 @@ class Store(ABC):
     @abstractmethod
     def _pin(self, key: str, version: int, pinned: bool) -> bool:
         """Set or clear a pin; false when the version is not kept."""
+
+    @abstractmethod
+    def _restore(self, key: str, versions: Sequence[Archived]) -> None:
+        """Hold these versions of a document that was never there. The last is the head."""
 
     def _scan(self, prefix: str) -> builtins.list[Raw]:
         """The raw heads of the live keys; backends that can do it in one call do."""
@@ -330,6 +371,12 @@ def conflict(write: Write, actual: int | None) -> errors.VersionConflict:
         expected="absent" if write.expect is None else write.expect,
         actual="absent" if actual is None else actual,
     )
+
+
+def check_new(key: str, head: int | None) -> None:
+    """Refuse to restore a document that is, or was, there; for backends."""
+    if head is not None:
+        raise errors.VersionConflict(key=key, expected="absent", actual=head)
 
 
 def trim_below(kept: Sequence[VersionInfo], history: History, now_us: int) -> list[int]:

@@ -28,6 +28,7 @@ from typing import TypeVar
 from tidegate import effects, errors
 from tidegate.clock import Clock, SystemClock, from_micros
 from tidegate.ledger.contract import (
+    Archived,
     Capabilities,
     Guard,
     History,
@@ -37,6 +38,7 @@ from tidegate.ledger.contract import (
     VersionInfo,
     Write,
     check_expected,
+    check_new,
     trim_below,
 )
 from tidegate.quick import dataclass
@@ -205,7 +207,7 @@ class FileStore(Store):
         if write.deletes and write.forget:
             state[write.key] = []
             self._take_back(change, bodies, folder, kept)
-            change.removals += [f"{folder}/!{one.info.version:020d}.pin" for one in kept if one.info.pinned]
+            change.removals += [f"{folder}/{_pin_name(one.info.version)}" for one in kept if one.info.pinned]
             return head.version + 1 if head is not None and is_live else 0
         if write.deletes and not is_live:
             return 0
@@ -236,9 +238,8 @@ class FileStore(Store):
         now_us = self._now_us()
         version = kept[-1].info.version + 1 if kept else 1
         size = write.payload.size_bytes
-        flags = ("k" if write.history else "n") + ("d" if write.deletes else "l")
         info = VersionInfo(version=version, created_at=from_micros(now_us), size_bytes=size, deleted=write.deletes)
-        name = f"!{version:020d}-{now_us:020d}-{size}-{flags}"
+        name = _name(info, now_us, keeps=write.history)
         new = _Kept(info=info, name=name, created_us=now_us, keeps=write.history)
         if not kept or not (kept[-1].keeps or kept[-1].info.pinned):
             return [*kept[:-1], new]
@@ -313,6 +314,25 @@ class FileStore(Store):
                 return
             folder = folder.parent
 
+    def _restore(self, key: str, versions: Sequence[Archived]) -> None:
+        with self._turn, self._mapped(key):
+            self._check_open()
+            self._make()
+            with self._locked(fcntl.LOCK_EX):
+                self._carry_on()
+                kept = self._kept(key)
+                check_new(key, kept[-1].info.version if kept else None)
+                change = _Change()
+                for number, one in enumerate(versions):
+                    name = _name(one.info, one.created_us, keeps=True)
+                    files = {name: one.sealed, **({_pin_name(one.info.version): b""} if one.info.pinned else {})}
+                    for place, body in files.items():
+                        new = f"new/restored-{number}{place}"
+                        _write(self.folder / new, body)
+                        change.moves.append((new, f"documents/{key}/{place}"))
+                _sync_folder(self.folder / "new")
+                self._commit(change, key)
+
     def _pin(self, key: str, version: int, pinned: bool) -> bool:
         with self._turn, self._mapped(key):
             self._check_open()
@@ -322,7 +342,7 @@ class FileStore(Store):
                 self._carry_on()
                 if all(one.info.version != version for one in self._kept(key)):
                     return False
-                pin = self._documents / key / f"!{version:020d}.pin"
+                pin = self._documents / key / _pin_name(version)
                 if pinned:
                     _write(pin, b"")
                 else:
@@ -411,6 +431,15 @@ def _kept(found: re.Match[str], pinned: set[int]) -> _Kept:
         deleted=found[5] == "d",
     )
     return _Kept(info=info, name=found[0], created_us=created_us, keeps=found[4] == "k")
+
+
+def _name(info: VersionInfo, created_us: int, *, keeps: bool) -> str:
+    flags = ("k" if keeps else "n") + ("d" if info.deleted else "l")
+    return f"!{info.version:020d}-{created_us:020d}-{info.size_bytes}-{flags}"
+
+
+def _pin_name(version: int) -> str:
+    return f"!{version:020d}.pin"
 
 
 def _number(kept: _Kept) -> int:

@@ -8,6 +8,7 @@ from dataclasses import field, replace
 
 from tidegate.clock import Clock, from_micros, to_micros
 from tidegate.ledger.contract import (
+    Archived,
     Capabilities,
     Guard,
     History,
@@ -17,6 +18,7 @@ from tidegate.ledger.contract import (
     VersionInfo,
     Write,
     check_expected,
+    check_new,
     trim_below,
 )
 from tidegate.quick import dataclass
@@ -113,6 +115,13 @@ class MemoryStore(Store):
             for gone in trim_below([one.info for one in after.values()], self.history, self._now_us()):
                 del after[gone]
         return after
+
+    def _restore(self, key: str, versions: Sequence[Archived]) -> None:
+        with self._shelf.turn:
+            check_new(key, next(reversed(self._shelf.documents.get(key, {})), None))
+            self._shelf.documents[key] = {
+                one.info.version: _Kept(info=one.info, sealed=one.sealed, keeps=True) for one in versions
+            }
 
     def _pin(self, key: str, version: int, pinned: bool) -> bool:
         with self._shelf.turn:

@@ -35,6 +35,7 @@ from obstore.store import ObjectStore, from_url
 from tidegate import effects, errors
 from tidegate.clock import Clock, from_micros, to_micros
 from tidegate.ledger.contract import (
+    Archived,
     Capabilities,
     Guard,
     History,
@@ -44,6 +45,7 @@ from tidegate.ledger.contract import (
     VersionInfo,
     Write,
     check_expected,
+    check_new,
     trim_below,
 )
 
@@ -410,6 +412,26 @@ class ObjectStoreLedger(Store):
                 with suppress(FileNotFoundError):
                     obstore.delete(self._bucket, pin)
             return True
+
+    def _restore(self, key: str, versions: Sequence[Archived]) -> None:
+        with self._mapped(key):
+            self._prove()
+            head = self._head(key)
+            check_new(key, None if head is None else head.version)
+            entries: tuple[_Entry, ...] = ()
+            for one in versions:
+                info = one.info
+                entry = _Entry(
+                    version=info.version,
+                    created_us=one.created_us,
+                    size_bytes=info.size_bytes,
+                    keeps=True,
+                    deleted=info.deleted,
+                )
+                entries = (*entries, entry)
+                obstore.put(self._bucket, _path(key, info.version), _pack(key, info.version, entries, one.sealed))
+                if info.pinned:
+                    obstore.put(self._bucket, f"{key}/!pin-{info.version:020d}", b"")
 
     # the bucket
 

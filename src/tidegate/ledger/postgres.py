@@ -28,6 +28,7 @@ from psycopg import errors as pg_errors
 from tidegate import effects, errors
 from tidegate.clock import Clock, SystemClock, from_micros
 from tidegate.ledger.contract import (
+    Archived,
     Capabilities,
     Guard,
     History,
@@ -37,6 +38,7 @@ from tidegate.ledger.contract import (
     VersionInfo,
     Write,
     check_expected,
+    check_new,
 )
 from tidegate.ledger.statements import read_statements
 
@@ -184,6 +186,17 @@ class PostgresStore(Store):
                 return found > 0
 
         return self._patiently(key, pin)
+
+    def _restore(self, key: str, versions: Sequence[Archived]) -> None:
+        self._make()
+
+        def restore(db: _Connection) -> None:
+            with _begun(db, {key}) as begun:
+                head = begun.heads.get(key)
+                check_new(key, None if head is None else head.version)
+                begun.commit(_restoring(key, versions))
+
+        self._patiently(key, restore)
 
     # the tables
 
@@ -454,6 +467,19 @@ def _place_of(url: str) -> _Place:
         hint = "write postgresql://USER@HOST/DATABASE, with libpq's settings behind a ?"
         raise errors.ConfigError(where="ledger", what=f"{shown}: {_told(error)}", hint=hint) from error
     return _Place(settings={**_DEFAULTS, **given, "autocommit": True}, schema=schema, shown=shown)
+
+
+def _restoring(key: str, versions: Sequence[Archived]) -> list[_Statement]:
+    statements: list[_Statement] = []
+    for one in versions:
+        info = one.info
+        is_head = one is versions[-1]
+        facts = {"key": key, "version": info.version, "live": not info.deleted, "size": info.size_bytes}
+        facts |= {"keeps": True, "kept": 0, "oldest_us": 0, "now_us": one.created_us, "body": one.sealed}
+        statements.append(("insert" if is_head else "restore_history", {**facts, "pinned": info.pinned}))
+        if is_head and info.pinned:
+            statements.append(("pin_head", {**facts, "pinned": True}))
+    return [*statements, ("recount", {"key": key})]
 
 
 def _range_of(prefix: str) -> dict[str, str]:

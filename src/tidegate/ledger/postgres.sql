@@ -109,6 +109,10 @@ WHERE key = %(key)s;
 INSERT INTO document (key, version, live, keeps, pinned, kept, oldest_us, created_us, size, body)
 VALUES (%(key)s, 0, FALSE, FALSE, FALSE, 0, 0, 0, 0, '');
 
+-- name: restore_history
+INSERT INTO history (key, version, live, pinned, created_us, size, body)
+VALUES (%(key)s, %(version)s, %(live)s, %(pinned)s, %(now_us)s, %(size)s, %(body)b);
+
 -- name: forget_history
 DELETE FROM history WHERE key = %(key)s;
 

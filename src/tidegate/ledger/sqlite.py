@@ -19,6 +19,7 @@ from urllib.parse import quote
 from tidegate import effects, errors
 from tidegate.clock import Clock, SystemClock, from_micros
 from tidegate.ledger.contract import (
+    Archived,
     Capabilities,
     Guard,
     History,
@@ -28,6 +29,7 @@ from tidegate.ledger.contract import (
     VersionInfo,
     Write,
     check_expected,
+    check_new,
 )
 from tidegate.ledger.statements import read_statements
 
@@ -219,6 +221,28 @@ class SqliteStore(Store):
             db.execute(SQL["trim_older"], (head.id, now_us - self.history.age_us))
             kept, oldest_us = db.execute(SQL["count_kept"], (head.id,)).fetchone()
         return kept, oldest_us
+
+    def _restore(self, key: str, versions: Sequence[Archived]) -> None:
+        def restore(db: sqlite3.Connection) -> None:
+            row = db.execute(SQL["head"], (key,)).fetchone()
+            check_new(key, None if row is None else _Head(*row).version)
+            rows = [
+                (
+                    one.info.version,
+                    not one.info.deleted,
+                    one.info.pinned,
+                    one.created_us,
+                    one.info.size_bytes,
+                    one.sealed,
+                )
+                for one in versions
+            ]
+            document = db.execute(SQL["restore_head"], (key, *rows[-1])).lastrowid
+            for older in rows[:-1]:
+                db.execute(SQL["restore_history"], (document, *older))
+            db.execute(SQL["recount"], (*db.execute(SQL["count_kept"], (document,)).fetchone(), document))
+
+        self._write(restore, key)
 
     # the file
 

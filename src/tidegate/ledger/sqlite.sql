@@ -63,6 +63,13 @@ SELECT id, version, live, keeps, pinned, kept, oldest_us, created_us FROM docume
 INSERT INTO document (key, version, live, keeps, pinned, kept, oldest_us, created_us, size, body)
 VALUES (?, 1, 1, ?, 0, 0, 0, ?, ?, ?);
 
+-- name: restore_head
+INSERT INTO document (key, version, live, keeps, pinned, kept, oldest_us, created_us, size, body)
+VALUES (?, ?, ?, 1, ?, 0, 0, ?, ?, ?);
+
+-- name: restore_history
+INSERT INTO history (document, version, live, pinned, created_us, size, body) VALUES (?, ?, ?, ?, ?, ?, ?);
+
 -- name: update
 UPDATE document
 SET version = ?, live = ?, keeps = ?, pinned = 0, kept = ?, oldest_us = ?, created_us = ?, size = ?, body = ?

@@ -23,6 +23,7 @@ from tidegate import errors
 from tidegate.clock import Clock
 from tidegate.ledger import sealing
 from tidegate.ledger.contract import DAY_US, Delete, Guard, History, Put, Store
+from tidegate.ledger.memory import MemoryStore
 from tidegate.ledger.stores import open_store
 from tidegate.testing.clock import ManualClock
 
@@ -445,6 +446,28 @@ class StoreContract(ABC):
         found = store.get("a")
         assert found is not None
         assert (found.body, found.token) == (b"2", 9)
+
+    def test_a_document_is_restored_as_another_ledger_held_it(self) -> None:
+        store, other = self.make(), MemoryStore(ManualClock())
+        other.put("a", b"1", token=3)
+        for version, body in enumerate((b"2" * 20_000, b"3", b"4"), start=1):
+            other.put("a", body, expect=version, token=version)
+        other.delete("a", expect=4)
+        other.put("a", b"6", token=9)
+        for version in (2, 6):
+            other.pin("a", version)
+        other.put("b", b"one")
+        for key in "ab":
+            store.restore(key, other.archived(key))
+            assert store.versions(key) == other.versions(key)
+            assert [store.archived(key)] == [other.archived(key)]
+        found = store.get("a")
+        assert found is not None
+        assert (found.version, found.body, found.token) == (6, b"6", 9)
+        assert found.created_at == other.clock.now()
+        refused(errors.VersionConflict, store.restore, "a", other.archived("a"))
+        assert store.put("a", b"7", expect=6) == 7
+        assert [info.version for info in store.versions("a") if info.pinned] == [2, 6]
 
     def test_without_a_good_version_there_is_no_recovery(self) -> None:
         store = self.make()

@@ -163,14 +163,18 @@ def _with_event_time(
     tracker = document.tracker or TrackerState(parts={}, combined_us=None)
     for one in sorted(ready, key=lambda maxima: maxima.range.lo):
         tracker = event_time.observe(
-            tracker, one.parts, max_lateness_us=rules.event_time.max_lateness_us, now_us=now_us
+            tracker,
+            one.parts,
+            max_lateness_us=rules.event_time.max_lateness_us,
+            now_us=now_us,
+            all_idle=rules.event_time.all_idle,
         )
     return with_tracker(document, tracker, rules)
 
 
 def with_tracker(document: PipelineDocument, tracker: TrackerState, rules: Rules) -> PipelineDocument:
     """The document with a newer tracker, and the step that its combined watermark makes at the mark."""
-    combined_us = event_time.combined(tracker)
+    combined_us = event_time.combined(tracker, "max" if rules.event_time is None else rules.event_time.all_idle)
     tracker = replace(tracker, combined_us=combined_us)
     changed = replace(document, tracker=tracker)
     if rules.kind is not WatermarkKind.EVENT_TIME or combined_us is None or document.marks.end is None:

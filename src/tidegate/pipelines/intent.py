@@ -280,7 +280,11 @@ class Planner:
         if known:
             quiet = {part: view.now_us for part in self._source.parts() if part not in waiting} | quiet
             tracker = event_time.judge_idle(
-                document.tracker, quiet, timeout_us=timed.idle_timeout_us, now_us=view.now_us
+                document.tracker,
+                quiet,
+                timeout_us=timed.idle_timeout_us,
+                now_us=view.now_us,
+                all_idle=timed.all_idle,
             )
             if tracker != document.tracker:
                 document = with_tracker(document, tracker, self._rules)

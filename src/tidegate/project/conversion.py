@@ -36,7 +36,7 @@ from tidegate.spark.settings import SparkSettings
 T = TypeVar("T")
 
 TEXT_SCHEMA = "value STRING"
-_PATIENCE = "max_lateness", "idle_timeout", "max_skew"
+_PATIENCE = "max_lateness", "idle_timeout", "all_idle", "max_skew"
 
 
 def spark(values: Values | None, problems: Problems) -> SparkSettings:
@@ -166,6 +166,7 @@ def _event_time(values: Values, schema: str, problems: Problems, *, column: str 
         max_lateness_us=values["max_lateness"],
         idle_timeout_us=values["idle_timeout"],
         max_skew_us=values["max_skew"],
+        all_idle=values["all_idle"],
     )
 
 

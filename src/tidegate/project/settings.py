@@ -84,6 +84,8 @@ _EVENT_TIME_KEYS = (
         default=0, shown="0s"),
     Key(name="idle_timeout", kind=DURATION, shown="never",
         doc="A part that is known to have nothing more to say for this long stops holding the watermark."),
+    Key(name="all_idle", kind=choice("max", "hold"), default="max",
+        doc="Where the watermark goes when every part is idle: to the newest of them, or it stays (`hold`)."),
     Key(name="max_skew", kind=DURATION, default=DEFAULT_MAX_SKEW_US, shown="5m",
         doc="An event time further in the future than this does not move the watermark."),
 )  # fmt: skip

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from tidegate import errors
+from tidegate.progress.event_time import AllIdle
 from tidegate.progress.watermarks import ValueKind
 from tidegate.quick import dataclass
 
@@ -64,6 +65,7 @@ class EventTime:
     max_lateness_us: int = 0
     idle_timeout_us: int | None = None
     max_skew_us: int = DEFAULT_MAX_SKEW_US
+    all_idle: AllIdle = "max"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

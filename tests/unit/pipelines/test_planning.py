@@ -16,7 +16,8 @@ from tidegate.ledger.memory import MemoryStore
 from tidegate.pipelines.declare import Batching, Keeping, PipelineMode, PipelineSpec
 from tidegate.pipelines.documents import PipelineDocument, PlanDocument
 from tidegate.pipelines.intent import Intent, Planner, View, started, tracker_of
-from tidegate.progress.partition_state import TrackerState
+from tidegate.progress.event_time import AllIdle
+from tidegate.progress.partition_state import PartState, TrackerState
 from tidegate.progress.ranges import Range, RangeSet
 from tidegate.progress.retention import Retention
 from tidegate.progress.watermarks import ValueKind
@@ -412,6 +413,25 @@ def test_silence_is_remembered_across_runs(bench: Bench) -> None:
     bench.clock.advance(61 * SECOND_US)
     bench.plan(bench.planner(source, event_time=TIMED))
     assert idle(bench) == ["0", "1"]
+
+
+@pytest.mark.parametrize(("all_idle", "value"), [("max", 9), ("hold", 5)])
+def test_when_all_are_silent_the_watermark_goes_to_the_newest_or_stays(
+    bench: Bench, all_idle: AllIdle, value: int
+) -> None:
+    """As the source says."""
+    source = bench.generator(parts=2)
+    known = {"0": PartState(watermark_us=9), "1": PartState(watermark_us=5)}
+    bench.document = replace(bench.document, tracker=TrackerState(parts=known, combined_us=5))
+    planner = bench.planner(source, event_time=replace(TIMED, all_idle=all_idle))
+    bench.plan(planner)
+    bench.complete()
+    bench.plan(planner)
+    bench.clock.advance(61 * SECOND_US)
+    bench.plan(planner)
+    assert idle(bench) == ["0", "1"]
+    assert bench.document.tracker is not None
+    assert bench.document.tracker.combined_us == value
 
 
 def test_a_document_that_has_begun_stays_at_its_first_number() -> None:

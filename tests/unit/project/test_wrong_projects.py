@@ -60,8 +60,8 @@ CASES = {
     ),
     "key of another type": (
         landing("first_checkpoint: 1"),
-        "7: sources.orders.first_checkpoint is not a setting of a source of type landing; there is event_time, format, "
-        "idle_timeout, max_lateness, max_skew, options, path, schema, type, watermark",
+        "7: sources.orders.first_checkpoint is not a setting of a source of type landing; there is all_idle, "
+        "event_time, format, idle_timeout, max_lateness, max_skew, options, path, schema, type, watermark",
     ),
     "retention": (
         pipeline("retention: {checkpionts: 3}"),

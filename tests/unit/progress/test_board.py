@@ -115,6 +115,34 @@ def test_a_floor_that_moves_with_the_clock_is_asked_anew() -> None:
     assert standings == [Standing.OPEN, Standing.CLOSED]
 
 
+@pytest.mark.parametrize("value", [0, 5, -5, 2**62])
+def test_a_time_and_a_number_never_agree(value: int) -> None:
+    """Not where their digits do, nor within a tolerance as wide as any."""
+    group = Group(name="pair", sources=("a", "b"), tolerance=2**63)
+    number, time = Watermark.of_integer(value), Watermark.of_micros(value)
+    states = [
+        InputState(name=name, roots=frozenset(name), choices=(Choice(version=1, vector=Vector({name: mark})),))
+        for name, mark in (("a", number), ("b", time))
+    ]
+    board = Board([Gated(name="t", mode=Mode.GATE, inputs=("a", "b"), groups=(group,))], states)
+    assert board.standing("t", now_us=0) is board.verdict("t", now_us=0).standing is Standing.CLOSED
+
+
+def test_a_move_tells_only_whose_standing_is_another() -> None:
+    """Of those that read it, and of nobody else."""
+    pair = Group(name="pair", sources=("a", "b"), bootstrap_open=False)
+    tables = [
+        Gated(name="both", mode=Mode.GATE, inputs=("x", "y"), groups=(pair,)),
+        Gated(name="one", mode=Mode.GATE, inputs=("x",), groups=(pair,)),
+        Gated(name="other", mode=Mode.GATE, inputs=("y",), groups=(pair,)),
+    ]
+    board = Board(tables, [state("x", "a", choice(1, a=1)), state("y", "b", choice(1, b=1))])
+    assert set(board.standings(now_us=0).values()) == {Standing.OPEN}
+    assert board.put(state("x", "a", choice(2, a=2)), now_us=0) == ("both",)
+    assert board.put(state("x", "a", choice(3, a=3)), now_us=0) == ()
+    assert board.put(state("y", "b", choice(2, b=3)), now_us=0) == ("both",)
+
+
 def test_roots_that_change_need_a_new_board() -> None:
     """The places of the numbers were made for the old ones."""
     board = Board([], [state("x", "a", choice(1, a=1))])

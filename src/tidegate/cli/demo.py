@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from rich.padding import Padding
 from rich.rule import Rule
+from rich.table import Table
 from rich.text import Text
 
 from tidegate.cli import show
@@ -140,7 +140,7 @@ class Demo:
     def explain(self, name: str) -> Explanation:
         """Why it stands there, shown."""
         told = self.service.explain(name)
-        self._shown(f"explain {name}", told.to_json(), show.explanation(told))
+        self._shown(f"explain {name}", told.to_json(), [*show.explanation(told), Text()])
         return told
 
     def _shown(self, command: str, document: Any, drawn: Iterable[Any]) -> None:
@@ -152,7 +152,9 @@ class Demo:
     def tell(self, sentence: str) -> None:
         self.steps[-1].sentences.append(sentence)
         if not self.shell.as_json:
-            self.shell.show(Padding(Text(sentence, style="cyan"), (0, 0, 0, 1)))
+            grid = Table.grid(padding=(0, 1, 0, 0))
+            grid.add_row(Text("→", style="cyan"), Text(sentence, style="cyan"))
+            self.shell.show(grid)
 
     def check(self, holds: bool, otherwise: str) -> None:
         """Note what is not as this demo promises."""

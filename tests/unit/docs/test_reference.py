@@ -69,3 +69,13 @@ def test_words_that_advice_names_are_there() -> None:
     for one in generator()["error_classes"]():
         for option in re.findall(r"--[a-z-]+", one.advice):
             assert f"`{option}`" in built or option == "--help", f"{one.__name__}: {option}"
+
+
+def test_every_variable_of_the_environment_is_described() -> None:
+    """Those that only the test kit reads are on its own page."""
+    source = ROOT / "src" / "tidegate"
+    files = [path for path in source.rglob("*.py") if "testing" not in path.parts]
+    named = {name for path in files for name in re.findall(r"TIDEGATE_[A-Z_]+", path.read_text())}
+    page = (ROOT / "docs" / "how-to" / "install.md").read_text()
+    assert named
+    assert {name for name in named if f"`{name}`" not in page} == set()

@@ -32,6 +32,12 @@ EVENTS: Final = _events(
         facts=("pipeline", "end", "open_plans"),
     ),
     Event(
+        name="pipeline_failed",
+        what="A pipeline cannot go on until somebody does what the hint says; the others of the run do.",
+        facts=("pipeline", "code", "message", "hint"),
+        level=logging.ERROR,
+    ),
+    Event(
         name="pipeline_skipped",
         what="A pipeline is paused or stopped, and is left alone.",
         facts=("pipeline", "state"),

@@ -190,6 +190,7 @@ class _Facts(dict[str, object]):
 
 
 _SENTENCES: Final = {
+    "pipeline_failed": "{code} {pipeline}: {message}\n{hint}",
     "batch_failed": "{code} {pipeline}: checkpoints {first} to {last} failed in {sink}: {message}",
     "table_refreshed": "{table} refreshed ({mode}): version {version}",
     "table_waits": "{table} waits: {reason}",

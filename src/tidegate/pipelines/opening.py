@@ -142,10 +142,11 @@ def adopted(document: PipelineDocument, name: str, state: SinkState) -> Pipeline
 
 
 def blocking_failures(document: PipelineDocument) -> list[Failure]:
-    """The failures that keep a checkpoint from being committed; those of sinks that may lag do not."""
+    """The failures that keep a checkpoint from being committed, lowest first; those of sinks that may lag do not."""
     end = document.marks.end or 0
-    return [
+    blocking = [
         one
         for one in document.failures
         if one.range.hi > end and not document.committed.covers(Range(max(one.range.lo, end), one.range.hi))
     ]
+    return sorted(blocking, key=lambda one: one.range.lo)

@@ -180,6 +180,7 @@ class PipelineRun:
         except errors.StaleWriter:
             raise
         except (errors.SinkError, errors.LakeError) as failed:
+            self._tell("pipeline_failed", code=failed.code, message=failed.message, hint=failed.hint)
             return self._ended(Phase.FAILED, failed.message)
         except errors.TidegateError as failed:
             self._ended(Phase.FAILED, failed.message)

@@ -77,11 +77,20 @@ def unburdened(command: Any) -> None:
     and whose complaints do not show what was typed. Where Typer does it in another way, this does nothing.
     """
     for param in getattr(command, "params", ()):
-        convert = getattr(param, "get_runtime_param", None)
-        if convert is not None:
-            param.get_runtime_param = functools.partial(_Text, convert)
+        _unburden(param)
+    find_help = getattr(command, "get_help_option", None)
+    if find_help is not None:
+        # `--help` is no parameter of a command: it is made when a command line is looked at.
+        command.get_help_option = lambda context: _unburden(find_help(context))
     for below in getattr(command, "commands", {}).values():
         unburdened(below)
+
+
+def _unburden(param: Any) -> Any:
+    convert = getattr(param, "get_runtime_param", None)
+    if convert is not None and not isinstance(convert, functools.partial):
+        param.get_runtime_param = functools.partial(_Text, convert)
+    return param
 
 
 class _Text:

@@ -21,6 +21,7 @@ NOT_BUILT: Final = {
     "checkpoints": ("show", "diff", "pin", "skip", "rollback"),
 }
 INTERRUPTED: Final = 130
+_COMMANDS: Final = {command.__name__.rstrip("_"): command for command in commands.COMMANDS}
 # Typer's own UsageError, which it does not export: the base of every complaint about a command line.
 _UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 
@@ -86,8 +87,8 @@ def _start(shell: Shell, version: _Version = False) -> None:
     """Data pipelines on Spark that always know how complete their data is."""
 
 
-def build() -> Any:
-    """The application with all commands, as what carries out a command line."""
+def build(only: str | None = None) -> Any:
+    """The application with all commands, or that one, as what carries out a command line."""
     app = typer.Typer(
         name="tidegate",
         cls=Commands,
@@ -96,9 +97,12 @@ def build() -> Any:
         context_settings={"help_option_names": ["--help", "-h"], "max_content_width": output.WIDTH},
     )
     app.callback()(everywhere(_start))
-    for command in commands.COMMANDS:
-        app.command(command.__name__.rstrip("_"))(everywhere(command))
+    for name, command in _COMMANDS.items():
+        if only in (None, name):
+            app.command(name)(everywhere(command))
     for name, (default, others) in commands.GROUPS.items():
+        if only not in (None, name):
+            continue
         group = _group(name, default.__doc__ or "")
         group.callback()(everywhere(default))
         for command in others:
@@ -108,6 +112,17 @@ def build() -> Any:
     unburdened(built)
     _flags_have_no_type(built)
     return built
+
+
+def _typed(argv: list[str]) -> str | None:
+    """The command in the line, if it is one: the others need not be built to carry it out."""
+    words = iter(argv)
+    for word in words:
+        if word == "--project":
+            next(words, None)
+        elif not word.startswith("-"):
+            return word if word in _COMMANDS or word in commands.GROUPS else None
+    return None
 
 
 def _flags_have_no_type(command: Any) -> None:
@@ -131,7 +146,7 @@ def run(argv: list[str]) -> int:
     """Carry out a command line and give its exit code."""
     as_json, debug, no_color = ("--json" in argv), ("--debug" in argv), ("--no-color" in argv)
     try:
-        code = build()(args=argv, prog_name="tidegate", standalone_mode=False)
+        code = build(_typed(argv))(args=argv, prog_name="tidegate", standalone_mode=False)
     except typer.Abort:
         return INTERRUPTED
     except KeyboardInterrupt:

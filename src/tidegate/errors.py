@@ -111,7 +111,7 @@ class CorruptCheckpoint(LedgerError):
 
     code = "TG-L004"
     text = "version {version} of {key} does not verify: {why}; the newest good version is {newest_good}"
-    advice = "to go on from the newest good version, in Python: tidegate.open(PROJECT).service.store.recover({key!r})"
+    advice = "tidegate ledger check tells of all; with --recover it goes on from the newest good versions"
 
 
 class BadKey(LedgerError):

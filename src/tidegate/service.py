@@ -7,17 +7,18 @@ needed, Spark only by `run`, `refresh` and `frame`.
 from __future__ import annotations
 
 import getpass
+import json
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from tidegate import errors
-from tidegate.clock import Clock, SystemClock, to_micros
+from tidegate.clock import Clock, SystemClock, from_micros, to_micros
 from tidegate.ledger import leases
 from tidegate.pipelines.documents import (
     ControlDocument,
@@ -27,6 +28,7 @@ from tidegate.pipelines.documents import (
     lease_key,
     plans_prefix,
     range_of_plan_key,
+    read_state,
     state_key,
 )
 from tidegate.progress.durations import parse_duration
@@ -59,7 +61,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.ledger.contract import Store
+    from tidegate.ledger.contract import Store, VersionInfo
+    from tidegate.ledger.differences import Difference
+    from tidegate.ledger.maintenance import Checked, Copied
+    from tidegate.pipelines.rollback import RollbackPlan
     from tidegate.project.outputs import Output
     from tidegate.project.running import PruneReport, RunOutcome
     from tidegate.spark.session import Spark
@@ -439,6 +444,98 @@ class Service:
 
         names = tuple(self.spec.pipelines) if name is None else (self._pipeline(name),)
         return prune_project(self.spec, self.store, names=names, dry_run=dry_run, clock=self.clock)
+
+    # the ledger, and the versions of a pipeline's document
+
+    def versions(self, pipeline: str) -> Sequence[VersionInfo]:
+        """The versions that are kept of a pipeline's document, oldest first."""
+        return self.store.versions(state_key(self._pipeline(pipeline)))
+
+    def document(
+        self, pipeline: str, *, version: int | None = None, at: datetime | str | None = None
+    ) -> tuple[int, Mapping[str, Any]]:
+        """A pipeline's document as JSON, with its version: the newest, that one, or the one of that moment.
+
+        :raises LedgerError: there is none, or it is not kept.
+        """
+        key = state_key(self._pipeline(pipeline))
+        if version is not None:
+            found = self.store.get_version(key, version)
+        elif at is not None:
+            from tidegate.ledger.maintenance import AsOf
+
+            found = AsOf(self.store, from_micros(_watermark(at, ValueKind.TIMESTAMP, "--at").value)).get(key)
+        else:
+            found = self.store.get(key)
+        if found is None:
+            wanted = "no document yet" if version is None and at is None else "no such version any more"
+            raise errors.LedgerError(what=f"{pipeline} has {wanted}", hint=f"see tidegate checkpoints list {pipeline}")
+        return found.version, json.loads(found.body)
+
+    def differences(self, pipeline: str, before: int, after: int | None = None) -> Sequence[Difference]:
+        """What changed in a pipeline's document between two versions; without the second, up to the newest."""
+        from tidegate.ledger.differences import differences
+
+        old, new = self.document(pipeline, version=before)[1], self.document(pipeline, version=after)[1]
+        return tuple(differences(old, new))
+
+    def pin(self, pipeline: str, version: int, *, release: bool = False) -> None:
+        """Keep that version of a pipeline's document until it is released."""
+        key = state_key(self._pipeline(pipeline))
+        self.store.unpin(key, version) if release else self.store.pin(key, version)
+        self._remember("released" if release else "pinned", key, version=version)
+
+    def rollback_plan(self, pipeline: str, to: int) -> RollbackPlan:
+        """What going back to where checkpoint `to` was the last one would do."""
+        from tidegate.pipelines.rollback import plan_rollback
+
+        document = read_state(self.store, self._pipeline(pipeline))
+        if document is None:
+            raise errors.LedgerError(what=f"{pipeline} has not run yet; there is nothing to go back from")
+        return plan_rollback(document, to)
+
+    def check_ledger(self, *, recover: bool = False) -> tuple[Checked, Sequence[tuple[str, int, int]]]:
+        """Read every version of every document; with `recover` the newest good one is put above a damaged head.
+
+        What was recovered is (key, the version it was taken from, its new version).
+        """
+        from tidegate.ledger import maintenance
+
+        found = maintenance.check(self.store)
+        damaged = [one for one in found.findings if one.is_head and one.newest_good is not None] if recover else []
+        recovered = [(one.key, *maintenance.recover(self.store, one.key)) for one in damaged]
+        for key, taken, made in recovered:
+            self._remember("recovered", key, taken_from=taken, version=made)
+        return found, recovered
+
+    def export_ledger(self, file: IO[str]) -> Copied:
+        """Write every document with its versions to the file."""
+        from tidegate.ledger import maintenance
+
+        return maintenance.export(self.store, file)
+
+    def import_ledger(self, file: Iterable[str]) -> Copied:
+        """Take an export into the project's ledger, which must be empty."""
+        from tidegate.ledger import maintenance
+
+        copied = maintenance.import_(file, self.store)
+        self._remember("imported", self.store.url, documents=copied.documents)
+        return copied
+
+    def copy_ledger(self, to: str) -> Copied:
+        """Take every document with its versions over to the empty ledger at that URL, while nothing runs."""
+        from tidegate.ledger import audit, maintenance
+        from tidegate.ledger.stores import open_store
+
+        with open_store(to, root=self.spec.root, clock=self.clock) as target:
+            copied = maintenance.copy(self.store, target)
+            audit.write(target, by=whoami(), action="copied", subject=self.store.url, documents=copied.documents)
+        return copied
+
+    def _remember(self, action: str, subject: str, **detail: Any) -> None:
+        from tidegate.ledger import audit
+
+        audit.write(self.store, by=whoami(), action=action, subject=subject, **detail)
 
     # pieces
 

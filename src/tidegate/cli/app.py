@@ -16,9 +16,10 @@ from tidegate.cli.output import Shell
 
 #: In the contract, and not built yet: absent from the help, and told in one line.
 NOT_BUILT: Final = {
-    "": ("plan", "serve", "doctor", "ledger", "dlq"),
+    "": ("plan", "serve", "doctor", "dlq"),
     "groups": ("create", "alter", "drop"),
-    "checkpoints": ("show", "diff", "pin", "skip", "rollback"),
+    "checkpoints": ("skip",),
+    "ledger": ("install-sql",),
 }
 INTERRUPTED: Final = 130
 _COMMANDS: Final = {command.__name__.rstrip("_"): command for command in commands.COMMANDS}

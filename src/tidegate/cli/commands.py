@@ -154,6 +154,150 @@ def checkpoints_list(shell: Shell, pipeline: Pipeline) -> None:
         shell.show(*show.checkpoints(pipeline, found))
 
 
+def checkpoints_show(
+    shell: Shell,
+    pipeline: Pipeline,
+    version: Annotated[int | None, typer.Option("--version", metavar="V", help="That version of it.")] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="As it was then; a time with its zone.")
+    ] = None,
+    versions: Annotated[bool, typer.Option("--versions", help="List the versions that are kept.")] = False,
+) -> None:
+    """Show the document that holds a pipeline's progress."""
+    from tidegate.cli import show
+
+    with _service(shell) as service:
+        if versions:
+            kept = service.versions(pipeline)
+            shell.document(as_json(list(kept))) if shell.as_json else shell.show(*show.versions(pipeline, kept))
+            return
+        number, document = service.document(pipeline, version=version, at=at)
+    shell.document({"version": number, "document": document})
+
+
+def checkpoints_diff(
+    shell: Shell,
+    pipeline: Pipeline,
+    before: Annotated[int, typer.Argument(metavar="BEFORE", help="A version of the pipeline's document.")],
+    after: Annotated[int | None, typer.Argument(metavar="[AFTER]", help="A later one; without it the newest.")] = None,
+) -> None:
+    """Tell what changed in a pipeline's document between two versions."""
+    from tidegate.cli import show
+
+    with _service(shell) as service:
+        found = service.differences(pipeline, before, after)
+    shell.document(as_json(list(found))) if shell.as_json else shell.show(*show.differences(found))
+
+
+def checkpoints_pin(
+    shell: Shell,
+    pipeline: Pipeline,
+    version: Annotated[int, typer.Argument(metavar="VERSION", help="A version of the pipeline's document.")],
+    release: Annotated[bool, typer.Option("--release", help="Let it go again.")] = False,
+) -> None:
+    """Keep a version of a pipeline's document until it is released."""
+    with _service(shell) as service:
+        service.pin(pipeline, version, release=release)
+    told = "is kept no longer than others" if release else "is kept until it is released"
+    shell.done(f"version {version} of {pipeline} {told}", pipeline=pipeline, version=version, pinned=not release)
+
+
+def checkpoints_rollback(
+    shell: Shell,
+    pipeline: Pipeline,
+    to: Annotated[
+        int | None, typer.Option("--to", metavar="N", help="The checkpoint that is then the last one.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be done, and do nothing.")] = False,
+) -> None:
+    """Tell what rolling a pipeline back would do; doing it is of a later version."""
+    if to is None or not dry_run:
+        from tidegate.cli.app import NotBuilt
+
+        raise NotBuilt(command="checkpoints rollback without --to N --dry-run")
+    with _service(shell) as service:
+        plan = service.rollback_plan(pipeline, to)
+    shell.document(plan.to_json()) if shell.as_json else shell.show("\n".join(plan.lines))
+
+
+# the ledger
+
+
+def ledger(shell: Shell, context: typer.Context) -> None:
+    """Check, export, import and copy the ledger."""
+    if context.invoked_subcommand is None:
+        raise errors.ConfigError(where="tidegate ledger", what="say what to do", hint="tidegate ledger check")
+
+
+def ledger_check(
+    shell: Shell,
+    recover: Annotated[
+        bool, typer.Option("--recover", help="Go on from the newest good version where the newest is damaged.")
+    ] = False,
+) -> int:
+    """Read every version of every document, and tell which cannot be read."""
+    from tidegate.cli import show
+
+    with _service(shell) as service:
+        checked, recovered = service.check_ledger(recover=recover)
+    if shell.as_json:
+        told = [{"key": key, "taken_from": taken, "version": made} for key, taken, made in recovered]
+        shell.document({**as_json(checked), "recovered": told})
+    else:
+        shell.show(*show.checked(checked, recovered))
+    saved = {key for key, _, _ in recovered}
+    return 1 if any(one.is_head and one.key not in saved for one in checked.findings) else 0
+
+
+def ledger_export(
+    shell: Shell, file: Annotated[str, typer.Argument(metavar="FILE", help="A file that is new; - is standard output.")]
+) -> None:
+    """Write every document with its versions to a file."""
+    import sys
+
+    with _service(shell) as service:
+        if file == "-":
+            service.export_ledger(sys.stdout)
+            return
+        try:
+            with open(file, "x", encoding="utf-8") as out:
+                copied = service.export_ledger(out)
+        except OSError as error:
+            raise errors.ConfigError(where=file, what=str(error.strerror), hint="name a file that is new") from None
+    shell.done(f"{file} has {_copied(copied)}", file=file, **as_json(copied))
+
+
+def ledger_import(
+    shell: Shell, file: Annotated[str, typer.Argument(metavar="FILE", help="An export; - is standard input.")]
+) -> None:
+    """Take an export into the project's ledger, which must be empty."""
+    import sys
+
+    with _service(shell) as service:
+        if file == "-":
+            copied = service.import_ledger(sys.stdin)
+        else:
+            try:
+                with open(file, encoding="utf-8") as given:
+                    copied = service.import_ledger(given)
+            except (OSError, UnicodeDecodeError) as error:
+                raise errors.ConfigError(where=file, what=str(error)) from None
+    shell.done(f"the ledger has taken in {_copied(copied)}", **as_json(copied))
+
+
+def ledger_copy(
+    shell: Shell, to: Annotated[str, typer.Argument(metavar="URL", help="A ledger that is empty.")]
+) -> None:
+    """Take every document with its versions over to another ledger, while nothing runs."""
+    with _service(shell) as service:
+        copied = service.copy_ledger(to)
+    shell.done(f"the copy has {_copied(copied)}; name it in `ledger:` of tidegate.yml to use it", **as_json(copied))
+
+
+def _copied(copied: Any) -> str:
+    return f"{copied.documents:,} documents in {copied.versions:,} versions"
+
+
 def read(
     shell: Shell,
     name: Name,
@@ -257,5 +401,9 @@ COMMANDS: Final[tuple[Callable[..., Any], ...]] = (
 )  # fmt: skip
 GROUPS: Final[dict[str, tuple[Callable[..., Any], tuple[Callable[..., Any], ...]]]] = {
     "groups": (groups, (groups_list,)),
-    "checkpoints": (checkpoints, (checkpoints_list,)),
+    "checkpoints": (
+        checkpoints,
+        (checkpoints_list, checkpoints_show, checkpoints_diff, checkpoints_pin, checkpoints_rollback),
+    ),
+    "ledger": (ledger, (ledger_check, ledger_export, ledger_import, ledger_copy)),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, fields, is_dataclass
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from tidegate.cli.output import Shell
+    from tidegate.ledger.contract import VersionInfo
+    from tidegate.ledger.differences import Difference
+    from tidegate.ledger.maintenance import Checked
     from tidegate.project.running import PruneReport
     from tidegate.service import CheckpointRange
 
@@ -171,6 +175,40 @@ def checkpoints(pipeline: str, found: Sequence[CheckpointRange]) -> list[Rendera
     for one in reversed(found):
         table.add(f"{one.first} – {one.last}", f"{one.count:,}", one.state, one.note or "")
     return [table]
+
+
+def versions(pipeline: str, found: Sequence[VersionInfo]) -> list[RenderableType]:
+    """The versions of a pipeline's document, newest first."""
+    if not found:
+        return [Text(f"{pipeline} has no versions yet.", style=_STILL)]
+    table = _Listing(f"Versions of {pipeline}", ("version", "since", "bytes", "note"))
+    for one in reversed(found):
+        note = "pinned" if one.pinned else "removed" if one.deleted else ""
+        table.add(str(one.version), as_json(one.created_at), f"{one.size_bytes:,}", note)
+    return [table]
+
+
+def differences(found: Sequence[Difference]) -> list[RenderableType]:
+    """What changed, place by place."""
+    if not found:
+        return [Text("Nothing changed.", style=_STILL)]
+    table = _Listing("Changed", ("place", "before+", "after+"))
+    for one in found:
+        table.add(one.place, json.dumps(one.before), json.dumps(one.after))
+    return [table]
+
+
+def checked(found: Checked, recovered: Sequence[tuple[str, int, int]]) -> list[RenderableType]:
+    """What a check of the ledger found."""
+    lines: list[RenderableType] = [Text(f"{found.documents:,} documents in {found.versions:,} versions were read.")]
+    if found.findings:
+        table = _Listing("Cannot be read", ("document", "version", "newest good", "why+"))
+        for one in found.findings:
+            version = f"{one.version} (newest)" if one.is_head else str(one.version)
+            table.add(one.key, version, str(one.newest_good or "none"), one.why)
+        lines.append(table)
+    lines += [Text(f"{key} goes on from version {taken}, as version {made}.") for key, taken, made in recovered]
+    return lines
 
 
 def pruned(reports: Iterable[PruneReport], *, dry_run: bool) -> list[RenderableType]:

@@ -17,7 +17,7 @@ from typing import Self
 from tidegate import effects, errors
 from tidegate.clock import Clock, SystemClock, from_micros, to_micros
 from tidegate.ledger import sealing
-from tidegate.ledger.keys import check_key, check_prefix
+from tidegate.ledger.keys import check_key, check_prefix, moves_with_others
 from tidegate.quick import dataclass
 
 DAY_US = 86_400_000_000
@@ -219,7 +219,11 @@ class Store(ABC):
         """Make an older version the newest again, as a new version; nothing is lost on the way.
 
         :raises LedgerError: that version is not kept, or was a delete.
+        :raises Refused: the document moves only together with others.
         """
+        if moves_with_others(key):
+            hint = "roll the pipeline back: tidegate checkpoints rollback"
+            raise errors.Refused(what=f"{key} cannot be rolled back alone", hint=hint)
         old = self.get_version(key, version)
         if old is None:
             raise errors.LedgerError(what=f"version {version} of {key} is not kept")

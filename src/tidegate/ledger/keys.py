@@ -9,6 +9,7 @@ from tidegate import errors
 MAX_KEY_BYTES = 700
 MAX_PART_BYTES = 200
 _PART = re.compile(r"[A-Za-z0-9._\-+=@:,]+")
+_PIPELINE = re.compile(r"pipelines/[^/]+/state")
 _PREFIX = re.compile(r"[A-Za-z0-9._\-+=@:,/]*")
 
 
@@ -29,6 +30,11 @@ def check_prefix(prefix: str) -> str:
     if _PREFIX.fullmatch(prefix) is None or prefix.startswith("/") or "//" in prefix:
         raise errors.BadKey(key=prefix[:80], why="no key starts like that")
     return prefix
+
+
+def moves_with_others(key: str) -> bool:
+    """Whether the document is true only beside others: a pipeline's, with its plans, receipts and tables."""
+    return _PIPELINE.fullmatch(key) is not None
 
 
 def _problem(key: str) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from tidegate import errors
 from tidegate.pipelines.documents import PipelineDocument, SinkProgress, Standing
@@ -53,6 +53,16 @@ class RollbackPlan:
     epoch: int
     sinks: tuple[SinkRollback, ...]
     remarks: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "pipeline": self.pipeline,
+            "to": self.to,
+            "again": list(self.again.inclusive),
+            "epoch": self.epoch,
+            "sinks": [{"name": one.name, "type": one.type, "fate": one.fate.value} for one in self.sinks],
+            "remarks": list(self.remarks),
+        }
 
     @property
     def lines(self) -> tuple[str, ...]:

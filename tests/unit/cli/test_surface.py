@@ -65,16 +65,16 @@ def test_help_lists_what_is_built_and_only_that(tg: Run) -> None:
     shown = {line.split()[1] for line in told.out.splitlines() if line.startswith("│ ") and len(line.split()) > 2}
     built = {
         "init", "demo", "run", "status", "explain", "read", "advance", "groups", "tables", "refresh", "checkpoints",
-        "pause", "resume", "stop", "prune", "wait",
+        "pause", "resume", "stop", "prune", "wait", "ledger",
     }  # fmt: skip
     assert built <= shown
-    assert not shown & {"plan", "serve", "doctor", "ledger", "dlq"}
+    assert not shown & {"plan", "serve", "doctor", "dlq"}
     assert "<bool>" not in told.out + tg("status", "--help").out
 
 
 @pytest.mark.parametrize(
     "argv",
-    [["serve"], ["plan"], ["doctor"], ["ledger", "check"], ["dlq", "list", "orders"], ["groups", "create", "x"],
+    [["serve"], ["plan"], ["doctor"], ["ledger", "install-sql"], ["dlq", "list", "orders"], ["groups", "create", "x"],
      ["checkpoints", "rollback", "orders"]],
     ids=" ".join,
 )  # fmt: skip

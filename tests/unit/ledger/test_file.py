@@ -21,7 +21,7 @@ from tidegate.testing.store_contract import StoreContract
 class TestFileStore(StoreContract):
     @pytest.fixture(autouse=True)
     def _place(self, tmp_path: Path) -> None:
-        self.folder = tmp_path / "new" / "led ger?%#"
+        self.folder = tmp_path / "new" / "led ger%20"
 
     def make(self, clock: Clock | None = None, history: History | None = None) -> Store:
         return FileStore(self.folder, clock, history)

@@ -22,7 +22,7 @@ from tidegate.testing.store_contract import StoreContract
 class TestSqliteStore(StoreContract):
     @pytest.fixture(autouse=True)
     def _place(self, tmp_path: Path) -> None:
-        self.path = tmp_path / "new" / "led ger?%#.db"
+        self.path = tmp_path / "new" / "led ger%20.db"
 
     def make(self, clock: Clock | None = None, history: History | None = None) -> Store:
         return SqliteStore(self.path, clock, history)
@@ -69,6 +69,13 @@ def run_child(code: str, *args: object, **options: object) -> subprocess.Popen[s
     )
     command = [sys.executable, "-c", head + code, *map(str, args)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_file_may_have_any_name(tmp_path: Path) -> None:
+    """What means something in a URL means nothing in a path."""
+    for name in ("a?mode=ro", "b#c", "d%20e", "f g"):
+        SqliteStore(tmp_path / name).put("a", b"1")
+        assert (tmp_path / name).exists()
 
 
 def test_reading_makes_no_file(tmp_path: Path) -> None:

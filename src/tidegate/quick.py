@@ -18,13 +18,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 __all__ = ["dataclass"]
 
+_FROZEN: Final = {"__hash__", "__setattr__", "__delattr__", "__getstate__", "__setstate__"}
 _UNSET: Final = object()
-_VALUE: Final = {"frozen": True, "slots": True, "kw_only": True}
+_KNOWN: Final = {"frozen", "slots", "kw_only"}
 
 
 def _dataclass(**options: bool) -> Callable[[type], type]:
-    """The decorator for these options: quick for a frozen, slotted, keyword-only value, else the standard one."""
-    return _value if options == _VALUE else dataclasses.dataclass(**options)
+    """The decorator for these options: quick for a class with slots and without an order, else the standard one."""
+    if not options.get("slots") or not options.keys() <= _KNOWN:
+        return dataclasses.dataclass(**options)
+    return lambda cls: _made(cls, frozen=options.get("frozen", False), kw_only=options.get("kw_only", False))
 
 
 if TYPE_CHECKING:
@@ -33,13 +36,17 @@ else:
     dataclass = _dataclass
 
 
-def _value(cls: type) -> type:
-    made: type = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=True, slots=True)(cls)
+def _made(cls: type, *, frozen: bool, kw_only: bool) -> type:
+    made: type = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only, slots=True)(cls)
     own = made.__dict__
     for name, method in _methods(made, dataclasses.fields(made)).items():
+        if not frozen and name in _FROZEN:
+            continue
         # What a class says itself stays; `__hash__` is None where it only says what is equal.
         if own.get(name) is None:
             setattr(made, name, method)
+    if not frozen and "__hash__" not in own:
+        type.__setattr__(made, "__hash__", None)
     return made
 
 
@@ -97,7 +104,7 @@ def _initializer(made: type, fields: tuple[Field[Any], ...]) -> Callable[..., No
     """The `__init__` of the class, as the standard library would write it."""
     given: dict[str, Any] = {"_put": object.__setattr__, "_unset": _UNSET}
     parameters, lines = ["self"], []
-    for one in fields:
+    for one in sorted(fields, key=lambda one: bool(one.kw_only)):
         given[f"_made_{one.name}"], given[f"_else_{one.name}"] = one.default_factory, one.default
         value = one.name if one.init else f"_else_{one.name}"
         if one.default_factory is not MISSING:
@@ -105,13 +112,13 @@ def _initializer(made: type, fields: tuple[Field[Any], ...]) -> Callable[..., No
         if one.init:
             otherwise = "_unset" if one.default_factory is not MISSING else f"_else_{one.name}"
             is_needed = one.default is MISSING and one.default_factory is MISSING
+            if one.kw_only and "*" not in parameters:
+                parameters.append("*")
             parameters.append(one.name if is_needed else f"{one.name}={otherwise}")
         if one.init or value != f"_else_{one.name}" or one.default is not MISSING:
             lines.append(f"_put(self, {one.name!r}, {value})")
     if hasattr(made, "__post_init__"):
         lines.append("self.__post_init__()")
-    if len(parameters) > 1:
-        parameters.insert(1, "*")
     exec(f"def __init__({', '.join(parameters)}):\n {'; '.join(lines) or 'pass'}", given)
     initializer: Callable[..., None] = given["__init__"]
     initializer.__qualname__ = f"{made.__qualname__}.__init__"

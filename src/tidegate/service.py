@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -642,6 +641,8 @@ class Service:
 
 def whoami() -> str:
     """Who is asking, for the record: `loader@etl-1`."""
+    import socket
+
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a container's user often has no name

@@ -135,6 +135,45 @@ def test_other_options_are_left_to_the_standard_library() -> None:
     assert Ordered(1) < Ordered(2)
 
 
+@pytest.mark.parametrize("decorate", [quick.dataclass, dataclasses.dataclass], ids=["quick", "standard"])
+def test_what_has_slots_may_change_and_take_positions(decorate: Any) -> None:
+    """Without `frozen` fields are assigned and there is no hash; without `kw_only` arguments have places."""
+
+    @decorate(slots=True)
+    class Counter:
+        """Changes."""
+
+        name: str
+        seen: list[int] = field(default_factory=list)
+        _: dataclasses.KW_ONLY
+        step: int = 1
+
+    counter = Counter("a", [1])
+    counter.step = 2
+    assert counter == Counter("a", [1], step=2)
+    assert Counter("a") != counter
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(counter)
+    with pytest.raises(AttributeError):
+        counter.other = 1
+    with pytest.raises(TypeError, match="positional"):
+        Counter("a", [1], 2)
+    assert copy.deepcopy(counter) == counter
+
+    @decorate(frozen=True, slots=True)
+    class Pair:
+        """Has places."""
+
+        left: int
+        right: int = 0
+
+    assert Pair(1) == Pair(1, 0)
+    assert {Pair(1, 2): "x"}[Pair(1, right=2)] == "x"
+    match Pair(3, 4):
+        case Pair(left, right):
+            assert (left, right) == (3, 4)
+
+
 def test_nothing_is_compiled_before_the_first_object(monkeypatch: pytest.MonkeyPatch) -> None:
     """That is what makes it quick; a negative control shows that the standard one is caught."""
     compiled: list[object] = []

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidegate import errors
 from tidegate.clock import Clock
 from tidegate.ledger import urls
 from tidegate.ledger.contract import Store
-from tidegate.ledger.file import FileStore
-from tidegate.ledger.memory import MemoryStore, Shelf
 from tidegate.ledger.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from tidegate.ledger.memory import Shelf
 
 _shelves: dict[Path, Shelf] = {}
 
@@ -30,8 +32,12 @@ def open_store(url: str, *, root: Path, clock: Clock | None = None) -> Store:
         raise errors.ConfigError(where="ledger", what=f"that is not the URL of a ledger: {error}", hint=hint) from None
     match scheme:
         case "memory":
+            from tidegate.ledger.memory import MemoryStore, Shelf  # noqa: PLC0415 -- `status` mostly needs SQLite alone
+
             return MemoryStore(clock, shelf=_shelves.setdefault(root.resolve(), Shelf()))
         case "file":
+            from tidegate.ledger.file import FileStore  # noqa: PLC0415 -- as above
+
             return FileStore(root / url.removeprefix("file:"), clock)
         case "sqlite":
             return SqliteStore(root / url.removeprefix("sqlite:///"), clock)

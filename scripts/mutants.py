@@ -188,11 +188,13 @@ def start(mutant: Mutant, tests: Sequence[str]) -> int:
     for stream in (0, 1, 2):
         os.dup2(null, stream)
     sys.meta_path.insert(0, _Broken(mutant))
-    os.environ["TIDEGATE_EXAMPLES"] = "mutants"
+    os.environ |= {"TIDEGATE_EXAMPLES": "mutants", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     try:
         import pytest  # noqa: PLC0415 - loaded by the parent
 
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]))
+        code = int(
+            pytest.main(["-c", os.devnull, "--rootdir", str(ROOT), "-x", "-q", "-p", "no:cacheprovider", *tests])
+        )
     except BaseException:  # noqa: BLE001 - a module that cannot even be loaded was noticed
         code = 1
     os._exit(0 if code == 0 else 1)

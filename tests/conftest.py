@@ -14,7 +14,7 @@ settings.register_profile("quick", max_examples=25, **_COMMON)
 settings.register_profile("thorough", max_examples=300, **_COMMON)
 # For scripts/mutants.py: the same examples each time, and no search for the smallest one that fails.
 settings.register_profile(
-    "mutants", max_examples=60, derandomize=True, database=None, phases=[Phase.explicit, Phase.generate], **_COMMON
+    "mutants", max_examples=40, derandomize=True, database=None, phases=[Phase.explicit, Phase.generate], **_COMMON
 )
 settings.load_profile(os.environ.get("TIDEGATE_EXAMPLES") or "quick")
 

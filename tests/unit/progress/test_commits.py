@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import dataclass
 
 import pytest
@@ -178,6 +179,19 @@ def test_rows_that_do_not_fit_are_refused() -> None:
         tracker.complete_part(7, Range(3, 4), 4)
     with pytest.raises(ValueError, match="do not fit checkpoint 7"):
         tracker.complete_part(7, Range(3, 11), 10)
+
+
+def test_what_is_complete_beyond_a_gap_takes_room_by_its_gaps() -> None:
+    """Tens of thousands of neighbours are one range and two edges, in whatever steps they came."""
+    tracker = CommitTracker(0)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for number in range(1, 40_000):
+        tracker.complete_one(number)
+    taken = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert taken < 3_000
+    assert (tracker.end, tracker.ahead) == (0, RangeSet.of(Range(1, 40_000)))
 
 
 def test_room_ends_a_bound_past_the_gap() -> None:

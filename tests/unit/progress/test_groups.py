@@ -89,3 +89,13 @@ def test_aligned_is_the_spread_within_the_tolerance(values: list[int], tolerance
     found = alignment(group, {s: Watermark.of_integer(v) for s, v in zip(sources, values, strict=True)}, 0)
     assert found.aligned == (max(values) - min(values) <= tolerance)
     assert set(found.behind) == {s for s, v in zip(sources, values, strict=True) if max(values) - v > tolerance}
+
+
+def test_a_floor_is_a_value_or_a_time_before_now_and_says_which() -> None:
+    fixed, moving = AtLeast(value=Watermark.of_integer(7)), AtLeast(now_minus_us=3_600_000_000)
+    assert (fixed.text, fixed.floor(99)) == ("7", Watermark.of_integer(7))
+    assert (moving.text, moving.floor(NOON_US)) == ("now - 1h", at("11:00:00"))
+    assert AtLeast(now_minus_us=0).floor(5) == Watermark.of_micros(5)
+    for wrong in ({}, {"value": Watermark.of_integer(7), "now_minus_us": 1}):
+        with pytest.raises(ValueError, match="a value or a time before now"):
+            AtLeast(**wrong)  # type: ignore[arg-type]

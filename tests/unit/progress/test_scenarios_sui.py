@@ -249,6 +249,7 @@ def test_15_no_mark_is_set_back() -> None:
     """Equal or lower values change nothing at all, and a pipeline that has begun keeps its marks."""
     marks = Marks.starting(0).advanced(201).raised(123, now_us=5, delay_us=9).pruned(78)
     assert marks.advanced(101) is marks
+    assert marks.advanced(201) is marks
     assert marks.raised(123, now_us=99, delay_us=0) is marks
     assert marks.raised(122, now_us=99, delay_us=0) is marks
     assert marks.pruned(78) is marks

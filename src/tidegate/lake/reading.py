@@ -7,7 +7,6 @@ of files is. Heavy: loads pyarrow.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
@@ -18,14 +17,12 @@ import pyarrow.parquet as pq
 from tidegate import errors
 from tidegate.lake import schemas
 from tidegate.lake.log import DataFile
-from tidegate.lake.storage import Storage
+from tidegate.lake.storage import Storage, literally
 from tidegate.lake.table import LakeTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: What Spark takes for a pattern in a path.
-_GLOB: Final = re.compile(r"[][{}*?\\]")
 _ATOMS: Final = {
     "byte": pa.int8(),
     "short": pa.int16(),
@@ -77,7 +74,7 @@ def read_files(spark: SparkSession, paths: Sequence[str], schema: str) -> DataFr
     struct = StructType.fromJson(json.loads(schema))
     if not paths:
         return spark.createDataFrame([], struct)
-    return spark.read.schema(struct).parquet(*(_GLOB.sub(r"\\\g<0>", path) for path in paths))
+    return spark.read.schema(struct).parquet(*map(literally, paths))
 
 
 def frame(spark: SparkSession, table: LakeTable, version: int | None = None) -> DataFrame:

@@ -8,6 +8,7 @@ with their last file (docs/decisions/0001-we-write-the-delta-log.md).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Final, cast
@@ -22,7 +23,7 @@ from tidegate.quick import dataclass
 
 #: What Spark calls the object stores.
 _HADOOP: Final = {"s3": "s3a", "az": "abfs"}
-_CHUNK: Final = 1000
+_PATTERN: Final = re.compile(r"[][{}*?\\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +187,14 @@ def local_root(url: str) -> str | None:
     if url.startswith("file:"):
         return os.path.abspath(unquote(urlsplit(url).path))
     return None if "://" in url else os.path.abspath(url)
+
+
+def literally(path: str) -> str:
+    """The path for Spark to read, which takes brackets and the like for a pattern.
+
+    Telling it not to (`__globPaths__`) makes it read each file as often as there are such paths.
+    """
+    return _PATTERN.sub(r"\\\g<0>", path)
 
 
 def _stored(found: Any) -> Stored:

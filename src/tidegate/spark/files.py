@@ -17,6 +17,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own idiom
 from pyspark.sql.types import StringType, StructField, StructType
 
+from tidegate.lake.storage import literally
+
 CORRUPT = "__tidegate_corrupt"
 PATH = "__tidegate_path"
 
@@ -67,10 +69,10 @@ def read(
 def _read_set(
     spark: SparkSession, files: FileSet, columns: StructType, format: str, options: Mapping[str, str]
 ) -> DataFrame:
-    reader = spark.read.format(format).options(**options).option("__globPaths__", "false")
+    reader = spark.read.format(format).options(**options)
     if format in _HAS_LINES:
         reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
-    frame = reader.schema(_read_schema(files.schema, format)).load(list(files.paths))
+    frame = reader.schema(_read_schema(files.schema, format)).load([literally(path) for path in files.paths])
     kept = [F.col(quoted(field.name)) for field in _read_schema(columns, format)]
     path = frame.metadataColumn("_metadata").getField("file_path")
     return frame.select(*kept, F.regexp_replace(path, "^file:/+", "/").alias(PATH))

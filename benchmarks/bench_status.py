@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -23,12 +24,13 @@ def measures() -> list[Measure]:
             workbench.write_orders(project.file(number), 10, first_id=number * 10)
         with workbench.warm_spark(room):
             project.run(expect_end=CHECKPOINTS)
-        command = Path(sys.executable).with_name("tidegate")
+        command = str(Path(sys.executable).with_name("tidegate"))
+        bytecode = room / "bytecode"
         raw = interleaved(
             ROUNDS,
             WARMUPS,
-            status=_command([str(command), "--project", str(project.root), "status"]),
-            imports=_command([sys.executable, "-c", "import typer, rich.table"]),
+            status=_command([command, "--project", str(project.root), "status"], bytecode),
+            imports=_command([sys.executable, "-c", "import typer, rich.table"], bytecode),
         )
     return [
         Measure(
@@ -42,8 +44,12 @@ def measures() -> list[Measure]:
     ]
 
 
-def _command(command: Sequence[str]) -> Callable[[], None]:
+def _command(command: Sequence[str], bytecode: Path) -> Callable[[], None]:
+    # The warm-up compiles, as the first start after an installation does, wherever the packages come from.
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(bytecode)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+
     def once() -> None:
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
 
     return once

@@ -6,11 +6,14 @@ import importlib
 import json
 import os
 import platform
+import re
+import subprocess
 import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
+import psutil
 from rich.console import Console
 from rich.table import Table
 
@@ -30,11 +33,21 @@ def host() -> dict[str, object]:
     """What the figures were measured on, without naming the machine."""
     return {
         "cores": os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30),
         "machine": platform.machine(),
-        "system": platform.system(),
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}",
         "python": platform.python_version(),
+        "java": _java(),
         **{name: metadata.version(name) for name in PACKAGES},
     }
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    command = [os.path.join(home, "bin", "java") if home else "java", "-version"]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stderr
+    found = re.search(r'version "([^"]+)"', told)
+    return "unknown" if found is None else found[1]
 
 
 def save(suite: str, measures: Sequence[Measure]) -> Path:

@@ -11,7 +11,7 @@ class BareTable:
     """One table of keys and bodies, with the same durability as the ledger."""
 
     def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
         self._db.execute("CREATE TABLE document (key TEXT PRIMARY KEY, body BLOB NOT NULL)")

@@ -258,9 +258,11 @@ class Planner:
         )
 
     def _batch_limits(self, document: PipelineDocument) -> BatchLimits:
+        # All that are in flight may end at once: then the mark steps over all of them.
+        most = max(1, plan.MAX_BATCH_CHECKPOINTS // self._spec.max_inflight)
         bound = self._spec.max_batch_checkpoints
         return BatchLimits(
-            max_checkpoints=plan.MAX_BATCH_CHECKPOINTS if bound is None else min(bound, plan.MAX_BATCH_CHECKPOINTS),
+            max_checkpoints=most if bound is None else min(bound, most),
             max_events=self._spec.batch.max_events,
             max_bytes=self._spec.batch.max_bytes,
             row_bytes=document.row_bytes,

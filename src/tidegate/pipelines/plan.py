@@ -9,7 +9,7 @@ from typing import Final
 from tidegate.progress.ranges import Range, RangeSet
 from tidegate.sources.contract import Slice
 
-#: A batch holds at most so many checkpoints, so that marks step at least that often.
+#: The batches in flight together hold at most so many checkpoints, so that marks step at least that often.
 MAX_BATCH_CHECKPOINTS: Final = 1000
 #: Without limits of its own a pipeline gives one Spark job at most so much to read.
 DEFAULT_MAX_BYTES: Final = 128 << 20

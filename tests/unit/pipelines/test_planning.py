@@ -137,6 +137,13 @@ def test_numbers_may_be_as_large_as_they_like(bench: Bench, number: int) -> None
     assert bench.plan(bench.planner(bench.numbered())) == [Range(number, number + 1)]
 
 
+@pytest.mark.parametrize("number", [1, 3])
+def test_all_that_is_in_flight_together_is_a_thousand_checkpoints(bench: Bench, number: int) -> None:
+    """The batches may all end at once, and the mark steps over them."""
+    planner = bench.planner(bench.generator(rows_per_checkpoint=1, checkpoints=5000), inflight(number))
+    assert [len(one) for one in bench.plan(planner)] == [1000 // number] * number
+
+
 def test_an_empty_source_has_no_first_number_yet(bench: Bench) -> None:
     planner = bench.planner(bench.numbered(), once=False)
     assert bench.plan(planner) == []

@@ -58,9 +58,9 @@ def test_rows_that_a_table_counts_are_kept_until_it_has_gone_on(shop: Shop) -> N
     before = files(shop)
     shop.tg("refresh", "kept", "--force")
     assert shop.ids("kept") == [4, 5, 6]  # the newest publish; what was given up after it is not gone yet
-    pruned = shop.tg("prune", "--json").json[0]
-    assert pruned["pruner_hi"] == 3
-    assert pruned["held_by"] == ["files of checkpoints 4 to 4 are still read by a table"]
+    pruned = [shop.tg("prune", "--json").json[0] for _ in range(2)]
+    assert [one["pruner_hi"] for one in pruned] == [3, 3]
+    assert pruned[1]["held_by"] == ["files of checkpoints 4 to 4 are still read by a table"]
     assert files(shop) < before
     assert shop.explain("kept")["history"][0]["what"] == "forced"
 

@@ -87,7 +87,7 @@ class Reading:
         return row.asDict()
 
     def _metrics(self) -> Mapping[str, Any]:
-        if self._observation is None or self._reach is Reach.NONE:
+        if self._observation is None or not observing.is_over(self._observation, self._plain.sparkSession):
             return {}
         try:
             return self._observation.get

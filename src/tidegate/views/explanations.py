@@ -61,6 +61,7 @@ def explain_table(scene: Scene, table: TableStatus) -> Explanation:
             "version": table.version,
             "effective_watermarks": dict(table.effective_watermarks),
             "ungated": table.ungated,
+            "warning": _skips_cuts(scene, table),
             "schedule": table.schedule,
             "next_refresh": dict(table.next_refresh),
             "inputs": table.inputs,
@@ -171,6 +172,18 @@ def _open_reason(table: TableStatus) -> str:
     if table.next_refresh.get("mode") is None:
         return str(table.next_refresh.get("why") or "it is up to date")
     return "its sources agree" if table.groups and table.gating != "none" else "it waits for nobody"
+
+
+def _skips_cuts(scene: Scene, table: TableStatus) -> str | None:
+    """Which inputs of a table that is held back have not every version it could be cut at."""
+    if table.gating != "hold_back":
+        return None
+    inputs = [scene.status.tables[one.name] for one in table.inputs if one.name in scene.status.tables]
+    free = [one.name for one in inputs if one.gating != "hold_back" and set(one.groups) & set(table.groups)]
+    if not free:
+        return None
+    reads = "reads its newest inputs and" if len(free) == 1 else "read their newest inputs and"
+    return f"{_and(free)} {reads} may have skipped a version that {table.name} could be cut at"
 
 
 def _failure_remedy(table: TableStatus) -> str:

@@ -100,6 +100,23 @@ def test_a_table_without_a_group_is_complete_to_what_it_was_made_from(world: Wor
         assert (status.complete_to, status.effective_watermark) == (reached, None)
 
 
+def test_a_table_that_is_held_back_over_one_that_is_not_is_warned(tmp_path: Path) -> None:
+    """What is in between reads the newest, and may never have been at a version that agrees with the others."""
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tidegate.yml").write_text(YAML)
+    for name, query in {
+        "free": "SELECT * FROM orders",
+        "held": "-- gating: hold_back\nSELECT * FROM orders",
+        "over_free": "-- gating: hold_back\nSELECT * FROM free, order_lines",
+        "over_held": "-- gating: hold_back\nSELECT * FROM held, order_lines",
+    }.items():
+        (tmp_path / "tables" / f"{name}.sql").write_text(query)
+    with Service.open(tmp_path) as service:
+        warned = "free reads its newest inputs and may have skipped a version that over_free could be cut at"
+        assert service.explain("over_free").facts["warning"] == warned
+        assert service.explain("over_held").facts["warning"] is None
+
+
 def test_a_load_that_died_before_it_told_is_heard_before_tables_are_judged(world: World) -> None:
     declared = shop(rates=RATES)
     world.load("fx_rates", 1)

@@ -85,6 +85,9 @@ def _check_source(pipeline: Declared[PipelineSpec], sources: Mapping[str, Declar
     elif source is not None and source.event_time is None and pipeline.spec.late is not Late.KEEP:
         what = f"{key}.late: source {name} has no `event_time:`, so none of its rows is late"
         pipeline.refuse(pipeline.line_of("late"), what)
+    if isinstance(source, LandingSpec) and isinstance(pipeline.spec.from_, int):
+        what = f"{key}.from: source {name} has no numbers of its own to begin at; say start or now"
+        pipeline.refuse(pipeline.line_of("from"), what)
 
 
 def _check_group(group: Declared[Group], sources: Mapping[str, Declared[SourceSpec]]) -> None:
@@ -204,10 +207,20 @@ class _Folder:
 
 
 def _check_folders(everything: Everything) -> None:
-    """What a parquet sink writes lies apart from everything else that is read or written."""
-    taken = [
+    """What is written lies apart from what is read: a source that saw what its own pipeline wrote would never end."""
+    own = [
         _Folder(place=Path(everything.lake), what="the lake"),
         _Folder(place=everything.root / places.STATE, what="Tidegate's own folder"),
+    ]
+    for source in everything.sources:
+        if isinstance(source.spec, LandingSpec):
+            place = places.absolute(everything.root, source.spec.path)
+            other = next((one for one in own if places.overlap(one.place, place)), None)
+            if other is not None:
+                what = f"sources.{source.name}.path: {source.spec.path} is inside or around the folder of {other.what}"
+                source.refuse(source.line_of("path"), what)
+    taken = [
+        *own,
         *(
             _Folder(place=places.absolute(everything.root, _folder_of(source.spec)), what=f"source {source.name}")
             for source in everything.sources

@@ -302,6 +302,18 @@ CASES = {
         pipeline("sinks: [{name: a, type: parquet, path: in/../in/orders/out}]"),
         "8: sink a of pipeline orders: in/../in/orders/out is inside or around the folder of source orders",
     ),
+    "a source that reads what is written": (
+        landing("watermark: integer").replace("path: in", "path: ."),
+        "4: sources.orders.path: . is inside or around the folder of the lake",
+    ),
+    "a source in Tidegate's folder": (
+        landing("watermark: integer").replace("path: in", "path: .tidegate/x"),
+        "4: sources.orders.path: .tidegate/x is inside or around the folder of Tidegate's own folder",
+    ),
+    "a number to begin at in a landing folder": (
+        pipeline("from: 5"),
+        "8: pipelines.orders.from: source orders has no numbers of its own to begin at; say start or now",
+    ),
     "two sinks in one folder": (
         pipeline("sinks:\n      - {name: a, type: parquet, path: out}\n      - {name: b, type: parquet, path: out/b}"),
         "10: sink b of pipeline orders: out/b is inside or around the folder of sink a of pipeline orders",

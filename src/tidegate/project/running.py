@@ -190,14 +190,14 @@ def _tend(
             return done
         clock.wait(never, TABLES_POLL_S)
     _join(lanes)
-    while maintainer is not None and not ending.is_set() and _step(maintainer, done, ending):
+    while maintainer is not None and not ending.is_set() and _step(maintainer, done, ending, again=False):
         pass
     return done
 
 
-def _step(maintainer: Maintainer, done: _Tables, ending: threading.Event) -> bool:
-    """Refresh what is due; whether anything changed."""
-    refreshed = maintainer.step(ending)
+def _step(maintainer: Maintainer, done: _Tables, ending: threading.Event, *, again: bool = True) -> bool:
+    """Refresh what is due; whether anything changed. `again`: try what failed over the same inputs once more."""
+    refreshed = maintainer.step(ending, again=again)
     done.failed = set(maintainer.failed)
     done.waiting = set(maintainer.waiting)
     return bool(refreshed)

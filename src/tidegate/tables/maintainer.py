@@ -105,9 +105,10 @@ class Maintainer:
         self.failed: set[str] = set()
         self.waiting: set[str] = set()
 
-    def step(self, stop: threading.Event | None = None) -> list[Refreshed]:
+    def step(self, stop: threading.Event | None = None, *, again: bool = True) -> list[Refreshed]:
         """Look at every table once, inputs before those that read them, and refresh what is due and may be.
 
+        A refresh that failed is tried again over the same inputs after a rest, or not at all.
         :raises StaleWriter: another runner took a table over in the middle of its refresh.
         """
         self._gatherer.forget()
@@ -116,7 +117,7 @@ class Maintainer:
         for name in self._only:
             if stop is not None and stop.is_set():
                 break
-            refreshed = self._look_at(name)
+            refreshed = self._look_at(name, again=again)
             if refreshed is not None:
                 done.append(refreshed)
         return done
@@ -145,7 +146,7 @@ class Maintainer:
 
     # looking
 
-    def _look_at(self, name: str) -> Refreshed | None:
+    def _look_at(self, name: str, *, again: bool) -> Refreshed | None:
         desk = self._desks[name]
         facts = self._facts(name)
         if not is_due(facts, wanted_below=self._is_wanted(name)):
@@ -160,7 +161,8 @@ class Maintainer:
             self.failed.discard(name)
             return None
         asked = (facts.spec.definition, *sorted(contents.versions_of(verdict).items()))
-        if desk.rest is not None and desk.rest.asked == asked and desk.rest.until_us > self._now_us():
+        rest = desk.rest
+        if rest is not None and rest.asked == asked and (not again or rest.until_us > self._now_us()):
             return None
         try:
             return self._leased_refresh(name)

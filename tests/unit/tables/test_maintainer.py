@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.tables.lakes import World, n, vector
+from tests.unit.tables.lakes import SHAPE, World, n, vector
 from tests.unit.tables.shop import PAIR, shop
 from tidegate import errors
-from tidegate.lake.log import Kind
+from tidegate.lake.log import Kind, Metadata
 from tidegate.ledger import leases
 from tidegate.project import loading
 from tidegate.service import Service
@@ -150,6 +150,29 @@ def test_a_table_that_another_runner_refreshes_is_left_to_it(world: World) -> No
         maintainer.refresh("sums")
 
 
+def test_a_refresh_that_failed_rests_and_is_not_tried_again_over_the_same_in_one_go(world: World) -> None:
+    """A run of `--once` goes round until nothing changes, and what cannot be is computed once in it."""
+    declared = shop(sums="SELECT * FROM orders")
+    world.publish("orders", 1)
+    strange = Metadata(kind=Kind.REFRESH, table="sums", owner="somebody else", epoch=1, token=1)
+    world.lake("sums").commit(strange, shape=SHAPE)
+    maintainer = world.maintainer(declared)
+
+    def failures(*, again: bool) -> int:
+        assert maintainer.step(again=again) == []
+        assert maintainer.failed == {"sums"}
+        return sum(event == "table_failed" for event, _ in world.said)
+
+    assert [failures(again=True), failures(again=True), failures(again=False)] == [1, 1, 1]
+    world.clock.advance(1_000_000)
+    assert [failures(again=False), failures(again=True)] == [1, 2]
+    world.clock.advance(1_000_000)
+    assert failures(again=True) == 2  # the rest is longer each time
+    world.publish("orders", 2)
+    assert failures(again=False) == 3  # other rows may work out
+    assert world.document("sums").failure is not None
+
+
 def test_a_circle_and_a_name_that_is_nothing_are_refused_before_anything_is_done(world: World) -> None:
     for declared in (shop(a="SELECT * FROM b", b="SELECT * FROM a"), shop(a="SELECT * FROM nothing")):
         with pytest.raises(errors.ConfigError, match=r"tables/[ab].sql:1: "):
@@ -258,7 +281,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(steps=STEPS, act=st.sampled_from(["refresh", "scheduler"]))
 def test_status_explain_refresh_and_the_scheduler_give_one_verdict(steps: list[tuple[str, int]], act: str) -> None:
     """What `status` calls closed nobody refreshes, for that reason; what it does not, everybody would."""

@@ -28,7 +28,7 @@ pipelines:
   events:
     source: events
     batch: {max_bytes: 100, max_inflight: 2}
-    TRANSFORM
+    # TRANSFORM
     sinks:
       - {name: lake, type: delta, table: events}
       - {name: files, type: parquet, path: out/files}
@@ -54,7 +54,7 @@ def test_a_runner_keeps_others_out_and_is_replaced_at_once_when_it_was_killed(
     make_project: Callable[..., Project],
 ) -> None:
     """A second `run` is refused with exit 4 while the first lives; after kill -9 every id is there once."""
-    project = make_project(YAML.replace("TRANSFORM", ""))
+    project = make_project(YAML)
     drop(project, *range(12))
     first = project.start("run")
     try:
@@ -111,7 +111,7 @@ def test_batches_run_at_once_and_a_later_one_may_be_delivered_first(
     spark.eventLog.rolling.enabled: false
     spark.eventLog.compress: false
 """
-    yaml = YAML.replace("TRANSFORM", "transform: pipelines/hold.py:hold")
+    yaml = YAML.replace("# TRANSFORM", "transform: pipelines/hold.py:hold")
     project = make_project(yaml, spark=SPARK + more)
     project.write("pipelines/hold.py", HOLD)
     drop(project, *range(4))

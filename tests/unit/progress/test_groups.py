@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate import errors
-from tidegate.progress.groups import Alignment, AtLeast, Group, alignment
-from tidegate.progress.watermarks import Watermark, parse_watermark
+from tidegate.progress.groups import Alignment, AtLeast, Group, Tolerance, alignment, parse_tolerance
+from tidegate.progress.watermarks import ValueKind, Watermark, parse_watermark
 
 PAIR = Group(name="order_pipeline", sources=("orders", "order_lines"))
 NOON_US = parse_watermark("2026-03-01T12:00:00Z").value
@@ -99,3 +99,11 @@ def test_a_floor_is_a_value_or_a_time_before_now_and_says_which() -> None:
     for wrong in ({}, {"value": Watermark.of_integer(7), "now_minus_us": 1}):
         with pytest.raises(ValueError, match="a value or a time before now"):
             AtLeast(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_tolerance_is_a_duration_or_a_number_and_zero_is_both() -> None:
+    assert parse_tolerance("5") == Tolerance(amount=5, kind=ValueKind.INTEGER)
+    assert parse_tolerance("30s") == Tolerance(amount=30_000_000, kind=ValueKind.TIMESTAMP)
+    assert parse_tolerance("0") == parse_tolerance("0s") == Tolerance(amount=0, kind=None)
+    with pytest.raises(ValueError, match="not a duration"):
+        parse_tolerance("soon")

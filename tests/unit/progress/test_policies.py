@@ -66,6 +66,13 @@ def test_an_impossible_policy_says_why(policy: CommitPolicy, sinks: dict[str, bo
     assert problem in (policy.problem(sinks) or "")
 
 
+def test_a_quorum_may_be_one_of_one_and_all_of_all() -> None:
+    """The edges of what is possible."""
+    assert CommitPolicy.quorum(1).problem({"a": False}) is None
+    assert CommitPolicy.quorum(2).problem({"a": False, "b": False}) is None
+    assert CommitPolicy.required().problem({"a": False, "b": True}) is None
+
+
 def test_a_policy_has_the_name_of_the_settings() -> None:
     """`quorum` and its count are two settings."""
     policies = [CommitPolicy.all(), CommitPolicy.required(), CommitPolicy.quorum(2)]

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from tidegate import effects, errors
-from tidegate.lake.log import DataFile, Kind
+from tidegate.lake.log import DataFile, Kind, entry_path
 from tidegate.lake.storage import Storage
 from tidegate.progress.watermarks import Vector, Watermark
 from tidegate.project import places, wiring
@@ -201,10 +201,13 @@ def of_external(spec: ProjectSpec, source: str, watermark: Watermark | None, *, 
 def external_version(spec: ProjectSpec, source: ExternalSpec, version: int | None) -> int:
     """The version of an external table that an advance speaks of: the one it names, or the newest."""
     head = _head_of(spec, source.name)
-    if version is not None and version > head:
+    if version is None:
+        return head
+    storage = wiring.lake_table(spec, source.name).storage
+    if not 0 <= version <= head or not storage.has(entry_path(version)):
         what = f"{source.name} has no version {version}; its newest is {head}"
         raise errors.ConfigError(where="--version", what=what)
-    return head if version is None else version
+    return version
 
 
 def append(spec: ProjectSpec, source: ExternalSpec, rows: Any, said: Advance) -> int:

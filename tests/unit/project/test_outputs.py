@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tidegate import errors
 from tidegate.lake.log import DataFile
 from tidegate.progress.ranges import Range
+from tidegate.progress.watermarks import Watermark
 from tidegate.project.outputs import Layout, Output
+from tidegate.service import Service
 
 
 def output(*spans: tuple[int, int], reader_lo: int) -> Output:
@@ -52,3 +56,18 @@ def test_as_of_below_the_readers_mark_is_refused() -> None:
     """It may be half deleted."""
     with pytest.raises(errors.BelowReaderLo):
         output((3, 5), reader_lo=3).as_of(2)
+
+
+@pytest.mark.parametrize("version", [-1, 0, 3])
+def test_an_advance_speaks_of_a_version_that_is_there(version: int, tmp_path: Path) -> None:
+    """One that its owner cleaned away, or that is still to come, would close every gate over it."""
+    (tmp_path / "tidegate.yml").write_text("sources: {fx: {type: external, table: fx, watermark: integer}}\n")
+    log = tmp_path / "fx" / "_delta_log"
+    log.mkdir(parents=True)
+    for number in range(3):
+        (log / f"{number:020d}.json").write_text('{"commitInfo":{}}\n')
+    with Service.open(tmp_path) as service:
+        assert service.advance("fx", 1, version=2).watermark == Watermark.of_integer(1)
+        (log / f"{0:020d}.json").unlink()
+        with pytest.raises(errors.ConfigError, match=f"fx has no version {version}; its newest is 2"):
+            service.advance("fx", 2, version=version)

@@ -31,10 +31,10 @@ def word(source: str, said: Advance) -> str:
     return json.dumps({_KEY: {"source": source, **said.to_json()}})
 
 
-def hear(store: Store, spec: ExternalSpec, table: LakeTable) -> SourceDocument | None:
-    """Tell the ledger what commits say that it was not told; what it knows then."""
+def hear(store: Store, spec: ExternalSpec, table: LakeTable, *, after: int = -1) -> SourceDocument | None:
+    """Tell the ledger what commits say that it was not told; what it knows then. Those up to `after` were heard."""
     document = advances.read(store, spec.name)
-    for version, said in list(_unheard(spec.name, document, table)):
+    for version, said in list(_unheard(spec.name, document, table, after)):
         with suppress(errors.WatermarkBackwards, errors.WatermarkError):  # its source has gone on, or has other parts
             document = advances.advance(
                 store,
@@ -49,12 +49,14 @@ def hear(store: Store, spec: ExternalSpec, table: LakeTable) -> SourceDocument |
     return document
 
 
-def _unheard(source: str, document: SourceDocument | None, table: LakeTable) -> Iterator[tuple[int, Advance]]:
+def _unheard(
+    source: str, document: SourceDocument | None, table: LakeTable, after: int
+) -> Iterator[tuple[int, Advance]]:
     head = table.head()
     if head is None:
         return
-    told = max((one.version for one in document.log if one.version is not None), default=-1) if document else -1
-    for version in range(max(told + 1, head.version + 1 - _MOST), head.version + 1):
+    told = [one.version for one in document.log if one.version is not None] if document else []
+    for version in range(max([*told, after, head.version - _MOST]) + 1, head.version + 1):
         said = _said(table.storage.get(entry_path(version)) or b"", source)
         if said is not None:
             yield version, said

@@ -53,6 +53,7 @@ class Gatherer:
     store: Store
     lake: Lake
     _advances: dict[str, advances.SourceDocument | None] = field(default_factory=dict)
+    _heard: dict[str, int] = field(default_factory=dict)  # source → the version up to which its commits were heard
 
     def facts(self, name: str, document: TableDocument | None) -> Facts:
         """All that is known of one table now."""
@@ -90,7 +91,10 @@ class Gatherer:
             spec = self.declared.sources.get(name)
             if isinstance(spec, ExternalSpec):
                 with suppress(errors.LakeError, *_UNREADABLE):  # judging the table tells what is wrong with it
-                    self._advances[name] = loads.hear(self.store, spec, self.lake(name))
+                    table = self.lake(name)
+                    self._advances[name] = loads.hear(self.store, spec, table, after=self._heard.get(name, -1))
+                    head = table.known_head()
+                    self._heard[name] = -1 if head is None else head.version
 
     def heard_us(self, source: str) -> int | None:
         """When a source was last heard of: its loader, or the pipeline that reads it."""

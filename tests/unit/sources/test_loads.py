@@ -75,5 +75,13 @@ def test_a_word_about_another_source_or_of_another_kind_is_not_taken(world: Worl
     assert hear(world) == []
 
 
+def test_commits_that_were_looked_through_are_not_looked_through_again(world: World) -> None:
+    """A table that others write without a word is looked at at every step of a run."""
+    world.load("fx", 5)
+    world.append("fx")
+    assert loads.hear(world.store, fx(), world.lake("fx"), after=0) is None
+    assert hear(world) == [(5, 0)]
+
+
 def test_there_is_nothing_to_hear_before_there_is_a_table(world: World) -> None:
     assert hear(world) == []

@@ -23,9 +23,13 @@ _USERS = ("postgres", "nobody")
 
 
 class Postgres:
-    """A server that is up inside its `with`. It can be stopped, killed and started again on the same data."""
+    """A server that is up inside its `with`. It can be stopped, killed and started again on the same data.
 
-    def __init__(self) -> None:
+    Tests kill clients and backends, never the machine: there, flushing would only be slow.
+    """
+
+    def __init__(self, *, flushes: bool = False) -> None:
+        self._flushes = flushes
         programs = self.programs()
         assert programs is not None
         self._programs = programs
@@ -80,12 +84,11 @@ class Postgres:
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        # The tests kill clients and backends, never the machine: flushing would only make them slow.
         settings = {
             "listen_addresses": "127.0.0.1",
             "port": str(self.port),
             "unix_socket_directories": str(self.folder),
-            "fsync": os.environ.get("TIDEGATE_POSTGRES_FSYNC", "off"),
+            "fsync": "on" if self._flushes else "off",
             "max_connections": "60",
             "shared_buffers": "64MB",
             "ssl": "on" if self.certificate.exists() else "off",

@@ -233,22 +233,28 @@ def test_a_server_that_stays_away_is_told(postgres: Postgres, database: str) -> 
 
 @pytest.mark.parametrize("arrives", [True, False])
 def test_a_commit_whose_reply_was_lost_counts_once(postgres: Postgres, database: str, arrives: bool) -> None:
-    """Whether it had come to the server is asked by the transaction's number, and only then is it done again."""
+    """Whether it had come to the server is asked and only then is it done again."""
     name = database.partition("?")[0].rpartition("/")[2]
     with CuttingProxy("127.0.0.1", postgres.port) as line:
         url = f"postgresql://tide@127.0.0.1:{line.port}/{name}?sslmode=disable"
         with PostgresStore(url) as store:
             store.put("a", b"1")
+            for marker, key, expect in ((b"ledger_put", "a", 1), (b"ledger_put", "new", None)):
+                line.arm(marker, arrives=arrives)
+                assert store.put(key, b"2", expect=expect) == (expect or 0) + 1
             line.arm(b"COMMIT", arrives=arrives)
-            assert store.put("a", b"2", expect=1) == 2
+            both = [Put(key="a", body=b"3", expect=2), Put(key="other", body=b"1", expect=None)]
+            assert store.transaction(both) == [3, 1]
+            store.delete("new")
             line.arm(b"COMMIT", arrives=arrives)
-            assert store.put("new", b"1") == 1
+            assert store.put("new", b"3") == 3
             line.arm(b"COMMIT", arrives=arrives)
             store.pin("a", 1)
-        assert line.cuts == 3
+        assert line.cuts == 5
     with PostgresStore(database) as store:
-        assert [(info.version, info.pinned) for info in store.versions("a")] == [(1, True), (2, False)]
-        assert [info.version for info in store.versions("new")] == [1]
+        assert [(info.version, info.pinned) for info in store.versions("a")] == [(1, True), (2, False), (3, False)]
+        assert [info.version for info in store.versions("new")] == [1, 2, 3]
+        assert [info.version for info in store.versions("other")] == [1]
 
 
 def test_a_server_that_goes_away_in_a_commit_leaves_the_outcome_unknown(postgres: Postgres, database: str) -> None:
@@ -258,7 +264,7 @@ def test_a_server_that_goes_away_in_a_commit_leaves_the_outcome_unknown(postgres
         url = f"postgresql://tide@127.0.0.1:{line.port}/{name}?sslmode=disable"
         with PostgresStore(url, patience_s=0.3) as store:
             store.put("a", b"1")
-            line.arm(b"COMMIT", arrives=True)
+            line.arm(b"ledger_put", arrives=True)
             line.close()
             with pytest.raises(errors.OutcomeUnknown, match="went away while a was written"):
                 store.put("a", b"2", expect=1)

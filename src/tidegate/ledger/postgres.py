@@ -1,8 +1,9 @@
 """A ledger in Postgres: for several runners on several hosts.
 
-A transaction is two round trips: one locks the heads of its documents, in the order of their keys, and
-one writes and commits. No lock outlives it and none is taken by name, so nothing is left to clean up.
-When the connection is lost in the second, Postgres is asked what became of the transaction, by its number.
+A transaction is one round trip where the versions that it makes are known beforehand, else two. Heads are
+locked in the order of their keys; no lock outlives the transaction and none is taken by name, so nothing is
+left to clean up. When the connection is lost meanwhile, the server process is waited for to end, and what
+was to be put is looked for.
 
 The URL is libpq's, so that its settings for TLS (`sslmode`, `sslrootcert`, …), services and timeouts
 work as everywhere; `schema=` is ours: where in the database the tables are.
@@ -39,6 +40,7 @@ from tidegate.ledger.contract import (
     Write,
     check_expected,
     check_new,
+    conflict,
 )
 from tidegate.ledger.statements import read_statements
 
@@ -144,33 +146,74 @@ class PostgresStore(Store):
 
     def _apply(self, writes: Sequence[Write]) -> list[int]:
         self._make()
+        if _versions_are_known(writes):
+            with suppress(_WasRemoved):
+                return self._patiently(writes[0].key, lambda db: self._at_once(db, writes))
         return self._patiently(writes[0].key, lambda db: self._transact(db, writes))
 
+    def _at_once(self, db: _Connection, writes: Sequence[Write]) -> list[int]:
+        """One round trip: every version is known before, and the server looks whether it is so."""
+        said = [self._saying(write) for write in writes]
+        probe = next(
+            (_Probe(f["key"], f["expected"] + 1, f["body"]) for name, f in said if name == "put_at_once"), None
+        )
+        pid = db.info.backend_pid
+        try:
+            if len(said) == 1:
+                return [int(_row(db.execute(SQL[said[0][0]], said[0][1]))[0])]
+            with db.pipeline():
+                db.execute("BEGIN")
+                db.execute(SQL["lock_heads"], {"keys": sorted(write.key for write in writes)})
+                answers = [db.execute(SQL[name], facts) for name, facts in said]
+                db.execute("COMMIT")
+            return [int(_row(answer)[0]) for answer in answers]
+        except psycopg.Error as error:
+            if error.sqlstate == _ELSEWHERE:
+                raise _conflict(writes, error) from error
+            if error.sqlstate == _REMOVED:
+                raise _WasRemoved from error
+            if not _is_lost(error) or probe is None or not self._has_landed(pid, probe, error):
+                raise
+        return [facts["expected"] + 1 if name == "put_at_once" else 0 for name, facts in said]
+
+    def _saying(self, write: Write) -> _Statement:
+        expected = write.expect or 0
+        if isinstance(write, Guard):
+            return "guard_at_once", {"key": write.key, "expected": expected}
+        if write.forget:
+            return "forget_at_once", {"key": write.key, "expected": write.expect}
+        facts = {"key": write.key, "expected": expected, "live": not write.deletes, "keeps": write.history}
+        facts |= {"size": write.payload.size_bytes, "body": write.seal(expected + 1)}
+        return "put_at_once", {**facts, "most": self.history.count, "age_us": self.history.age_us}
+
     def _transact(self, db: _Connection, writes: Sequence[Write]) -> list[int]:
+        """Two round trips: the heads are locked and looked at, and then written."""
+        pid = db.info.backend_pid
         with _begun(db, {write.key for write in writes}) as begun:
             script = _Script(now_us=begun.now_us, history=self.history, heads=begun.heads)
             made = [script.add(write) for write in writes]
             try:
                 begun.commit(script.statements)
             except psycopg.OperationalError as error:
-                if not _is_lost(error) or not self._was_committed(begun.xid, writes[0].key, error):
+                probe = script.probe
+                if not _is_lost(error) or probe is None or not self._has_landed(pid, probe, error):
                     raise
             return made
 
-    def _was_committed(self, xid: str, key: str, lost: psycopg.Error) -> bool:
-        """What became of a transaction whose connection was lost while it was committed."""
+    def _has_landed(self, pid: int, probe: _Probe, lost: psycopg.Error) -> bool:
+        """Whether a transaction is there whose connection was lost: once its server process has ended, we look."""
         deadline = self._real.monotonic() + self._patience_s
         try:
-            while True:
-                [status] = self._patiently(None, lambda db: _row(db.execute(SQL["outcome"], {"xid": xid})))
-                if status in ("committed", "aborted"):
-                    return bool(status == "committed")
-                if status is None or self._real.monotonic() > deadline:
-                    break
+            while self._patiently(None, lambda db: _row(db.execute(SQL["backend_lives"], {"pid": pid})))[0]:
+                if self._real.monotonic() > deadline:
+                    raise errors.OutcomeUnknown(url=self.url, key=probe.key, why=_told(lost))
                 self._real.wait(threading.Event(), _POLL_S)
-        except (errors.LedgerUnreachable, psycopg.Error) as error:
-            raise errors.OutcomeUnknown(url=self.url, key=key, why=_told(lost)) from error
-        raise errors.OutcomeUnknown(url=self.url, key=key, why=_told(lost)) from lost
+            found = self._rows("read_version", {"key": probe.key, "version": probe.version})
+        except errors.OutcomeUnknown:
+            raise
+        except errors.LedgerUnreachable as error:
+            raise errors.OutcomeUnknown(url=self.url, key=probe.key, why=_told(lost)) from error
+        return bool(found) and found[0][1] == probe.sealed
 
     def _pin(self, key: str, version: int, pinned: bool) -> bool:
         facts = {"key": key, "version": version, "pinned": pinned}
@@ -310,6 +353,36 @@ class PostgresStore(Store):
         return errors.LedgerUnreachable(url=self.url, why=why if writing is None else f"{writing} not written: {why}")
 
 
+#: What the functions of the ledger raise: the document is elsewhere; it was removed, and its numbers go on.
+_ELSEWHERE: Final = "TG001"
+_REMOVED: Final = "TG002"
+
+
+class _WasRemoved(Exception):
+    """The version that the write makes is not known before the server was asked."""
+
+
+class _Probe(NamedTuple):
+    """A version that is there, byte for byte, if and only if its transaction was committed."""
+
+    key: str
+    version: int
+    sealed: bytes
+
+
+def _versions_are_known(writes: Sequence[Write]) -> bool:
+    """Whether what each write makes is known beforehand, if it is accepted."""
+    keys = {write.key for write in writes}
+    is_open = any(isinstance(w, SealedWrite) and w.deletes and not w.forget and w.expect is None for w in writes)
+    return len(keys) == len(writes) and not is_open
+
+
+def _conflict(writes: Sequence[Write], error: psycopg.Error) -> errors.VersionConflict:
+    told = error.diag.message_primary or ""
+    write = next(write for write in writes if write.key == error.diag.message_detail)
+    return conflict(write, int(told) if told.isdigit() else None)
+
+
 #: The server undid all of a transaction, and another try may go better. Of two that make one document at
 #: the same time the second learns it so; it looks again, and then it is refused with the version.
 _TAKEN_BACK: Final = (pg_errors.DeadlockDetected, pg_errors.SerializationFailure, pg_errors.UniqueViolation)
@@ -328,7 +401,6 @@ class _Begun:
     """A transaction that holds the heads of its documents."""
 
     db: _Connection
-    xid: str
     now_us: int
     heads: dict[str, _Head]
 
@@ -343,10 +415,10 @@ class _Begun:
 def _begun(db: _Connection, keys: set[str]) -> Iterator[_Begun]:
     with db.pipeline():
         db.execute("BEGIN")
-        moment = db.execute(SQL["begun"])
+        moment = db.execute(SQL["now"])
         locked = db.execute(SQL["lock_heads"], {"keys": sorted(keys)})
-    xid, now_us = _row(moment)
-    yield _Begun(db, xid, now_us, {row[0]: _Head(*row[1:]) for row in locked.fetchall()})
+    [now_us] = _row(moment)
+    yield _Begun(db, now_us, {row[0]: _Head(*row[1:]) for row in locked.fetchall()})
 
 
 @dataclass(slots=True)
@@ -372,6 +444,12 @@ class _Script:
         if write.deletes and (head is None or not head.live):
             return 0
         return self._insert(write) if head is None else self._supersede(write, head)
+
+    @property
+    def probe(self) -> _Probe | None:
+        """A version by which the transaction can be known; None when it only removes: that may be done twice."""
+        puts = (facts for name, facts in self.statements if "body" in facts)
+        return next((_Probe(facts["key"], facts["version"], facts["body"]) for facts in puts), None)
 
     def _forget(self, key: str, head: _Head | None) -> int:
         if head is None:
@@ -466,7 +544,9 @@ def _place_of(url: str) -> _Place:
     except psycopg.ProgrammingError as error:
         hint = "write postgresql://USER@HOST/DATABASE, with libpq's settings behind a ?"
         raise errors.ConfigError(where="ledger", what=f"{shown}: {_told(error)}", hint=hint) from error
-    return _Place(settings={**_DEFAULTS, **given, "autocommit": True}, schema=schema, shown=shown)
+    # What is prepared in a pipeline that then fails is not there, and psycopg believes that it is: never prepare.
+    settings = {**_DEFAULTS, **given, "autocommit": True, "prepare_threshold": None}
+    return _Place(settings=settings, schema=schema, shown=shown)
 
 
 def _restoring(key: str, versions: Sequence[Archived]) -> list[_Statement]:

@@ -28,6 +28,99 @@ CREATE TABLE history (
     PRIMARY KEY (key, version)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 
+-- One document in one round trip: the caller knows the version that the write will make, and has sealed
+-- the body for it. TG001: the document is elsewhere, the message says where. TG002: it had been removed,
+-- and its numbers go on: the caller looks first, and seals again.
+CREATE FUNCTION ledger_put(
+    k TEXT, expected BIGINT, is_live BOOLEAN, keeping BOOLEAN, bytes BIGINT, sealed BYTEA, most BIGINT, age_us BIGINT
+) RETURNS BIGINT LANGUAGE plpgsql AS $$
+DECLARE
+    head RECORD;
+    moment BIGINT := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+    still BIGINT;
+    since BIGINT;
+BEGIN
+    SELECT version, live, keeps, pinned, kept, oldest_us, created_us INTO head
+    FROM document WHERE key = k FOR NO KEY UPDATE;
+    IF NOT FOUND AND expected = 0 THEN
+        INSERT INTO document (key, version, live, keeps, pinned, kept, oldest_us, created_us, size, body)
+        VALUES (k, 1, TRUE, keeping, FALSE, 0, 0, moment, bytes, sealed);
+        RETURN 1;
+    ELSIF head.version IS NOT NULL AND NOT head.live AND expected = 0 THEN
+        RAISE EXCEPTION USING ERRCODE = 'TG002', MESSAGE = 'it was removed', DETAIL = k;
+    ELSIF head.version IS NULL OR NOT head.live OR head.version <> expected THEN
+        RAISE EXCEPTION USING ERRCODE = 'TG001', DETAIL = k,
+            MESSAGE = CASE WHEN head.live THEN head.version::text ELSE 'absent' END;
+    END IF;
+    still := head.kept;
+    since := head.oldest_us;
+    IF head.keeps OR head.pinned THEN
+        INSERT INTO history (key, version, live, pinned, created_us, size, body)
+        SELECT key, version, live, pinned, created_us, size, body FROM document WHERE key = k;
+        since := CASE WHEN still = 0 THEN head.created_us ELSE since END;
+        still := still + CASE WHEN head.pinned THEN 0 ELSE 1 END;
+        IF still - (most - 1) > most / 8 THEN
+            DELETE FROM history WHERE key = k AND version IN (
+                SELECT version FROM history WHERE key = k AND NOT pinned ORDER BY version LIMIT still - (most - 1)
+            );
+            still := most - 1;
+        END IF;
+        IF still > 0 AND since < moment - age_us THEN
+            DELETE FROM history WHERE key = k AND NOT pinned AND created_us < moment - age_us;
+            SELECT count(*), coalesce(min(created_us), 0) INTO still, since
+            FROM history WHERE key = k AND NOT pinned;
+        END IF;
+    END IF;
+    UPDATE document
+    SET version = expected + 1, live = is_live, keeps = keeping, pinned = FALSE, kept = still, oldest_us = since,
+        created_us = moment, size = bytes, body = sealed
+    WHERE key = k;
+    RETURN expected + 1;
+END $$;
+CREATE FUNCTION ledger_guard(k TEXT, expected BIGINT) RETURNS BIGINT LANGUAGE plpgsql AS $$
+DECLARE
+    head RECORD;
+BEGIN
+    SELECT version, live INTO head FROM document WHERE key = k FOR NO KEY UPDATE;
+    IF NOT FOUND AND expected = 0 THEN
+        -- held by a row that goes with the transaction: nobody else makes it meanwhile
+        INSERT INTO document (key, version, live, keeps, pinned, kept, oldest_us, created_us, size, body)
+        VALUES (k, 0, FALSE, FALSE, FALSE, 0, 0, 0, 0, '');
+        DELETE FROM document WHERE key = k;
+    ELSIF coalesce(CASE WHEN head.live THEN head.version END, 0) <> expected THEN
+        RAISE EXCEPTION USING ERRCODE = 'TG001', DETAIL = k,
+            MESSAGE = CASE WHEN head.live THEN head.version::text ELSE 'absent' END;
+    END IF;
+    RETURN 0;
+END $$;
+CREATE FUNCTION ledger_forget(k TEXT, expected BIGINT) RETURNS BIGINT LANGUAGE plpgsql AS $$
+DECLARE
+    head RECORD;
+BEGIN
+    SELECT version, live INTO head FROM document WHERE key = k FOR UPDATE;
+    IF expected IS NOT NULL AND coalesce(CASE WHEN head.live THEN head.version END, 0) <> expected THEN
+        RAISE EXCEPTION USING ERRCODE = 'TG001', DETAIL = k,
+            MESSAGE = CASE WHEN head.live THEN head.version::text ELSE 'absent' END;
+    END IF;
+    DELETE FROM history WHERE key = k;
+    DELETE FROM document WHERE key = k;
+    RETURN CASE WHEN head.live THEN head.version + 1 ELSE 0 END;
+END $$;
+
+-- name: put_at_once
+SELECT ledger_put(
+    %(key)s, %(expected)s, %(live)s, %(keeps)s, %(size)s, %(body)b, %(most)s::bigint, %(age_us)s::bigint
+);
+
+-- name: guard_at_once
+SELECT ledger_guard(%(key)s, %(expected)s);
+
+-- name: forget_at_once
+SELECT ledger_forget(%(key)s, %(expected)s);
+
+-- name: backend_lives
+SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = %(pid)s);
+
 -- name: layout_exists
 SELECT to_regclass('layout') IS NOT NULL;
 
@@ -42,12 +135,6 @@ INSERT INTO layout (version) VALUES (%(version)s);
 
 -- name: now
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
-
--- name: begun
-SELECT pg_current_xact_id()::text, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
-
--- name: outcome
-SELECT pg_xact_status(%(xid)s::xid8);
 
 -- name: read_head
 SELECT version, body, created_us FROM document WHERE key = %(key)s AND live;

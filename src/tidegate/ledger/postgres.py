@@ -162,10 +162,10 @@ class PostgresStore(Store):
             if len(said) == 1:
                 return [int(_row(db.execute(SQL[said[0][0]], said[0][1]))[0])]
             with db.pipeline():
-                db.execute("BEGIN")
-                db.execute(SQL["lock_heads"], {"keys": sorted(write.key for write in writes)})
-                answers = [db.execute(SQL[name], facts) for name, facts in said]
-                db.execute("COMMIT")
+                _queue(db, "BEGIN")
+                _queue(db, SQL["lock_heads"], {"keys": sorted(write.key for write in writes)})
+                answers = [_queue(db, SQL[name], facts) for name, facts in said]
+                _queue(db, "COMMIT")
             return [int(_row(answer)[0]) for answer in answers]
         except psycopg.Error as error:
             if error.sqlstate == _ELSEWHERE:
@@ -407,16 +407,16 @@ class _Begun:
     def commit(self, statements: Sequence[_Statement]) -> None:
         with self.db.pipeline():
             for name, facts in statements:
-                self.db.execute(SQL[name], facts)
-            self.db.execute("COMMIT")
+                _queue(self.db, SQL[name], facts)
+            _queue(self.db, "COMMIT")
 
 
 @contextmanager
 def _begun(db: _Connection, keys: set[str]) -> Iterator[_Begun]:
     with db.pipeline():
-        db.execute("BEGIN")
-        moment = db.execute(SQL["now"])
-        locked = db.execute(SQL["lock_heads"], {"keys": sorted(keys)})
+        _queue(db, "BEGIN")
+        moment = _queue(db, SQL["now"])
+        locked = _queue(db, SQL["lock_heads"], {"keys": sorted(keys)})
     [now_us] = _row(moment)
     yield _Begun(db, now_us, {row[0]: _Head(*row[1:]) for row in locked.fetchall()})
 
@@ -544,8 +544,7 @@ def _place_of(url: str) -> _Place:
     except psycopg.ProgrammingError as error:
         hint = "write postgresql://USER@HOST/DATABASE, with libpq's settings behind a ?"
         raise errors.ConfigError(where="ledger", what=f"{shown}: {_told(error)}", hint=hint) from error
-    # What is prepared in a pipeline that then fails is not there, and psycopg believes that it is: never prepare.
-    settings = {**_DEFAULTS, **given, "autocommit": True, "prepare_threshold": None}
+    settings = {**_DEFAULTS, **given, "autocommit": True}
     return _Place(settings=settings, schema=schema, shown=shown)
 
 
@@ -560,6 +559,11 @@ def _restoring(key: str, versions: Sequence[Archived]) -> list[_Statement]:
         if is_head and info.pinned:
             statements.append(("pin_head", {**facts, "pinned": True}))
     return [*statements, ("recount", {"key": key})]
+
+
+def _queue(db: _Connection, statement: str, facts: Mapping[str, Any] | None = None) -> psycopg.Cursor[tuple[Any, ...]]:
+    """Say it in a pipeline. Nothing is prepared there: of one that fails it is gone, and psycopg thinks it is not."""
+    return db.execute(statement, facts, prepare=False)
 
 
 def _range_of(prefix: str) -> dict[str, str]:

@@ -3,10 +3,13 @@
     make mutants                              all of src/tidegate/progress
     python scripts/mutants.py cut groups      these modules only; --minutes 10 stops in time
 
-Each mutant is tried in a process forked from one that has loaded the libraries, first on the tests of its module,
-then on all of tests/unit/progress. What was found is kept in build/mutants.json for as long as neither the
-module nor a test changes, so a run goes on where the last one stopped. A survivor ends the run with 1, unless
-tests/mutants.txt argues why no test can tell it.
+First every test of tests/unit/progress runs once, and the lines that it reaches are remembered. Then each mutant
+is tried in a process forked from one that has collected them all: it puts the broken function in place of the whole
+one and runs the tests that reach the line, the quickest first, until one fails. What a module says outside of its
+functions is broken before it is loaded, and tried on all tests. A test that takes many times its time has noticed.
+
+What was found is kept in build/mutants.json for as long as neither the module nor a test changes, so a run goes on
+where the last one stopped. A survivor ends the run with 1, unless tests/mutants.txt argues why no test can tell it.
 """
 
 from __future__ import annotations
@@ -14,26 +17,36 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import gc
 import hashlib
 import importlib.abc
 import importlib.util
+import inspect
 import json
 import os
+import resource
 import signal
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "src" / "tidegate" / "progress"
 TESTS = ROOT / "tests" / "unit" / "progress"
 ARGUED = ROOT / "tests" / "mutants.txt"
 FOUND = ROOT / "build" / "mutants.json"
-PATIENCE_S = 90.0
+REACHED = ROOT / "build" / "mutants-reached.json"
+#: What a test, and all tests together, may take of a processor before they count as endless.
+PATIENCE_S, PATIENCE, PATIENCE_FOR_ALL_S = 2.0, 5.0, 90.0
+MOST_MEMORY = 4 << 30
 
 #: Tests that are asked first, where they are not `test_<module>.py`.
 NEAREST = {"partition_state": ("event_time", "partitions"), "retention": ("retention", "scenarios_sui")}
@@ -78,36 +91,39 @@ class Mutant:
     key: str
     line: int
     source: str
+    is_inside: bool  # of a function, and so can be put into a module that is loaded
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
     """Every mutant of a module."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     seen: Counter[str] = Counter()
-    for at, (node, where) in enumerate(_nodes(tree)):
+    for at, (node, where, is_inside) in enumerate(_nodes(tree)):
         for number in range(len(_changes(node))):
             broken = copy.deepcopy(tree)
-            target = next(n for i, (n, _) in enumerate(_nodes(broken)) if i == at)
+            target = next(n for i, (n, *_) in enumerate(_nodes(broken)) if i == at)
             before = ast.unparse(target)
             _changes(target)[number]()
             key = f"{path.stem}.{where}: {before} -> {ast.unparse(target)}"
             seen[key] += 1
             if seen[key] > 1:
                 key += f" #{seen[key]}"
-            yield Mutant(module=path.stem, key=key, line=node.lineno, source=ast.unparse(broken))
+            source = ast.unparse(broken)
+            yield Mutant(module=path.stem, key=key, line=node.lineno, source=source, is_inside=is_inside)
 
 
-def _nodes(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
-    """All nodes that are run, each with the name of what it is in."""
-    stack: list[tuple[ast.AST, str]] = [(tree, "")]
+def _nodes(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str, bool]]:
+    """All nodes that are run, each with the name of what it is in, and whether that is the body of a function."""
+    stack: list[tuple[ast.AST, str, bool]] = [(tree, "", False)]
     while stack:
-        node, where = stack.pop()
+        node, where, is_inside = stack.pop()
         if isinstance(node, ast.expr | ast.stmt):
-            yield node, where or "module"
+            yield node, where or "module", is_inside
         inner = where
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             inner = f"{where}.{node.name}" if where else node.name
-        stack += [(child, inner) for child in reversed(list(_children(node)))]
+        body = node.body if isinstance(node, ast.FunctionDef) else []
+        stack += [(child, inner, is_inside or child in body) for child in reversed(list(_children(node)))]
 
 
 def _children(node: ast.AST) -> Iterable[ast.AST]:
@@ -166,78 +182,171 @@ class _Broken(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self._mutant.source, f"<{self._mutant.key}>", "exec"), module.__dict__)
 
 
-def nearest(module: str) -> list[str]:
-    """The tests that are asked first."""
-    names = NEAREST.get(module, (module,))
-    return [str(path) for name in names if (path := TESTS / f"test_{name}.py").exists()]
+def in_order(module: str) -> list[str]:
+    """All files of tests, those of the module first."""
+    names = [f"test_{name}.py" for name in NEAREST.get(module, (module,))]
+    paths = [path for path in sorted(TESTS.glob("test_*.py")) if path.name not in BLIND]
+    return [str(path) for path in sorted(paths, key=lambda path: path.name not in names)]
 
 
-def others(module: str) -> list[str]:
-    """All the rest."""
-    first = nearest(module)
-    return [str(p) for p in sorted(TESTS.glob("test_*.py")) if str(p) not in first and p.name not in BLIND]
-
-
-def start(mutant: Mutant, tests: Sequence[str]) -> int:
-    """Run the tests on the mutant in a process of its own; its exit code is 0 where they noticed nothing."""
+def fork(work: Callable[[], bool]) -> int:
+    """Do the work in a process of its own, which ends with 0 where it is true."""
     pid = os.fork()
     if pid:
         return pid
-    os.setpgid(0, 0)
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
-    sys.meta_path.insert(0, _Broken(mutant))
-    os.environ |= {"TIDEGATE_EXAMPLES": "mutants", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    code = 1
     try:
-        import pytest  # noqa: PLC0415 - loaded by the parent
+        code = 0 if work() else 1
+    finally:
+        os._exit(code)
 
-        code = int(
-            pytest.main(["-c", os.devnull, "--rootdir", str(ROOT), "-x", "-q", "-p", "no:cacheprovider", *tests])
-        )
-    except BaseException:  # noqa: BLE001 - a module that cannot even be loaded was noticed
-        code = 1
-    os._exit(0 if code == 0 else 1)
+
+def patient(seconds: float) -> None:
+    """End this process once it has used so much more of a processor."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def survives_loading(mutant: Mutant) -> bool:
+    """Whether no test notices a module that is broken from the start. None may be loaded yet."""
+    patient(PATIENCE_FOR_ALL_S)
+    sys.meta_path.insert(0, _Broken(mutant))
+    return pytest.main([*OPTIONS, "-x", *in_order(mutant.module)]) == pytest.ExitCode.OK
+
+
+OPTIONS = ("-c", os.devnull, "--rootdir", str(ROOT), "-q", "-p", "no:cacheprovider")
 
 
 @dataclass
-class Running:
-    """A mutant that is being tried."""
+class Reach:
+    """The lines of the core that each test reaches, and how long it takes of a processor."""
 
-    mutant: Mutant
-    left: list[list[str]]
-    began: float
+    stamp: str
+    lines: dict[str, list[str]] = field(default_factory=dict)  # module:line -> tests
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def tests_of(self, mutant: Mutant) -> list[str]:
+        """Those that reach the line, the quickest first."""
+        return sorted(self.lines.get(f"{mutant.module}:{mutant.line}", ()), key=self.seconds.__getitem__)
 
 
-def judge(waiting: list[Mutant], *, jobs: int, until: float, tell: Callable[[Mutant, bool], None]) -> None:
+class Trials:
+    """A plugin of pytest: instead of running the tests that were collected, it tries mutants on them."""
+
+    def __init__(self, stamp: str, trial: Callable[[Callable[[Mutant], bool]], None]) -> None:
+        self._stamp = stamp
+        self._trial = trial
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Learn what the tests reach where that is not known, and let the mutants be tried."""
+        self._session = session
+        self._items = {item.nodeid: item for item in session.items}
+        if _reach(self._stamp) is None:
+            print("the tests run once, to learn what they reach", flush=True)
+            _, status = os.waitpid(fork(self._learn), 0)
+            if status != 0:
+                print("a test fails as it is, or while the lines that it reaches are noted", flush=True)
+                return True
+        reach = _reach(self._stamp)
+        assert reach is not None, "it was learned"
+        self._reach = reach
+        self._functions = _functions()
+        gc.freeze()
+        self._trial(self._survives)
+        return True
+
+    def _survives(self, mutant: Mutant) -> bool:
+        for code in _codes(compile(mutant.source, f"<{mutant.key}>", "exec")):
+            for function in self._functions.get((mutant.module, code.co_qualname), ()):
+                function.__code__ = code
+        names = self._reach.tests_of(mutant)
+        for name, following in zip(names, [*names[1:], None], strict=True):
+            patient(PATIENCE_S + PATIENCE * self._reach.seconds[name])
+            if not self._passes(name, following):
+                return False
+        return True
+
+    def _passes(self, name: str, following: str | None) -> bool:
+        item = self._items[name]
+        nextitem = None if following is None else self._items[following]
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+        return self._session.testsfailed == 0
+
+    def _learn(self) -> bool:
+        lines: dict[str, list[str]] = defaultdict(list)
+        seconds: dict[str, float] = {}
+        names = list(self._items)
+        for name, following in zip(names, [*names[1:], None], strict=True):
+            began, reached = time.process_time(), set[str]()
+            sys.settrace(_tracer(reached))
+            passes = self._passes(name, following)
+            sys.settrace(None)
+            if not passes:
+                return False
+            seconds[name] = time.process_time() - began
+            for line in reached:
+                lines[line].append(name)
+        REACHED.parent.mkdir(exist_ok=True)
+        REACHED.write_text(json.dumps({"stamp": self._stamp, "lines": lines, "seconds": seconds}))
+        return True
+
+
+def _reach(stamp: str) -> Reach | None:
+    found = json.loads(REACHED.read_text()) if REACHED.exists() else {"stamp": None}
+    return Reach(**found) if found["stamp"] == stamp else None
+
+
+def _tracer(reached: set[str]) -> Callable[[FrameType, str, Any], Any]:
+    modules = {str(path): path.stem for path in CORE.glob("*.py")}
+
+    def line(frame: FrameType, event: str, arg: Any) -> Any:
+        reached.add(f"{modules[frame.f_code.co_filename]}:{frame.f_lineno}")
+        return line
+
+    def call(frame: FrameType, event: str, arg: Any) -> Any:
+        return line(frame, event, arg) if frame.f_code.co_filename in modules else None
+
+    return call
+
+
+def _functions() -> dict[tuple[str, str], list[FunctionType]]:
+    """The functions of the core that live, by module and name; of a class made twice, both."""
+    found: dict[tuple[str, str], list[FunctionType]] = defaultdict(list)
+    files = {str(path): path.stem for path in CORE.glob("*.py")}
+    for one in gc.get_objects():
+        if isinstance(one, FunctionType) and one.__code__.co_filename in files:
+            found[files[one.__code__.co_filename], one.__code__.co_qualname].append(one)
+    return found
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code of every function that is made when a module is loaded."""
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield one
+            if not one.co_flags & inspect.CO_NEWLOCALS:  # the body of a class
+                yield from _codes(one)
+
+
+def judge(
+    waiting: list[Mutant],
+    survives: Callable[[Mutant], bool],
+    *,
+    jobs: int,
+    until: float,
+    tell: Callable[[Mutant, bool], None],
+) -> None:
     """Try the mutants, several at once; `tell` gets each with whether it survived."""
-    running: dict[int, Running] = {}
+    running: dict[int, Mutant] = {}
     while running or (waiting and time.monotonic() < until):
         while waiting and len(running) < jobs and time.monotonic() < until:
             mutant = waiting.pop(0)
-            stages = [tests for tests in (nearest(mutant.module), others(mutant.module)) if tests]
-            running[start(mutant, stages[0])] = Running(mutant, stages[1:], time.monotonic())
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if pid == 0:
-            _end_the_patient(running)
-            time.sleep(0.01)
-            continue
-        one = running.pop(pid)
-        noticed = status != 0
-        if not noticed and one.left:
-            running[start(one.mutant, one.left[0])] = Running(one.mutant, one.left[1:], time.monotonic())
-        else:
-            tell(one.mutant, not noticed)
-
-
-def _end_the_patient(running: Mapping[int, Running]) -> None:
-    """A test that never ends has noticed too."""
-    for pid, one in running.items():
-        if time.monotonic() - one.began > PATIENCE_S:
-            try:
-                os.killpg(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+            running[fork(partial(survives, mutant))] = mutant
+        pid, status = os.waitpid(-1, 0)
+        tell(running.pop(pid), status == 0)
 
 
 def argued() -> dict[str, str]:
@@ -283,7 +392,9 @@ def main(arguments: Sequence[str]) -> int:
     }
     waiting = [mutant for mutant in everything if mutant.key not in verdicts]
     print(f"{len(everything)} mutants, {len(waiting)} to try", flush=True)
-    _load()
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))
+    os.environ |= {"TIDEGATE_EXAMPLES": "mutants", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
     def tell(mutant: Mutant, survived: bool) -> None:
         verdicts[mutant.key] = survived
@@ -293,7 +404,12 @@ def main(arguments: Sequence[str]) -> int:
         if survived:
             print(f"survived  {mutant.key}  ({mutant.module}.py:{mutant.line})", flush=True)
 
-    judge(waiting, jobs=chosen.jobs, until=time.monotonic() + chosen.minutes * 60, tell=tell)
+    trial = partial(judge, jobs=chosen.jobs, until=time.monotonic() + chosen.minutes * 60, tell=tell)
+    trial([mutant for mutant in waiting if not mutant.is_inside], survives_loading)
+    inside = [mutant for mutant in waiting if mutant.is_inside]
+    if inside:
+        stamp = f"{digest(CORE.glob('*.py'))}-{tests}"
+        pytest.main([*OPTIONS, "-p", "no:terminal", *in_order("")], plugins=[Trials(stamp, partial(trial, inside))])
     return report(everything, verdicts, argued())
 
 
@@ -313,21 +429,6 @@ def report(everything: Sequence[Mutant], verdicts: Mapping[str, bool], why: Mapp
         f"{len(bare)} survived, {len(untried)} not tried"
     )
     return 1 if bare or untried else 0
-
-
-def _load() -> None:
-    """What every mutant needs and none breaks."""
-    os.chdir(ROOT)
-    sys.path.insert(0, str(ROOT))
-    for name in (
-        "hypothesis.strategies",
-        "hypothesis.stateful",
-        "numpy",
-        "pytest",
-        "tidegate.errors",
-        "tidegate.clock",
-    ):
-        importlib.import_module(name)
 
 
 if __name__ == "__main__":

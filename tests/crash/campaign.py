@@ -122,6 +122,9 @@ class Campaign:
     def _age(self) -> None:
         """A log checkpoint, and commits that say nothing new until another one is due a few commits later."""
         table = LakeTable(str(self.scenario.table), "ledger")
+        if not table.exists:  # everybody so far has died before anything was published
+            self._feed()
+            assert self.scenario.once().code == 0
         table.checkpoint()
         for _ in range(CHECKPOINT_EVERY - _COMMITS_UNTIL_SPARK):
             head = table.head()

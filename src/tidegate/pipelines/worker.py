@@ -176,9 +176,9 @@ def _read(bench: Bench, order: Order) -> tuple[SourceRows, Reading | None]:
 
 
 def _transformed(bench: Bench, order: Order, rows: SourceRows) -> DataFrame:
-    is_late = _late(order, rows)
+    is_late = None if bench.late is Late.KEEP else _late(order, rows)
     kept = rows
-    if is_late is not None and bench.late is not Late.KEEP:
+    if is_late is not None:
         kept = replace(rows, df=rows.df.where(~is_late))
     good = kept.good()
     if bench.transform is None:

@@ -10,7 +10,7 @@ Who writes a source subclasses one of the two and runs `tidegate.testing.source_
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
@@ -98,7 +98,7 @@ class SourceRows:
     `df` holds the declared columns and hidden ones behind the expressions below; take
     `good()` before the transform. `part` is an index into `Source.parts()`, null when there is
     only one. `event_time` is microseconds since 1970 in UTC (BIGINT, null where the row has none);
-    `number` is the checkpoint (BIGINT); `dead` is true for a row that did not decode, and
+    `numbered` makes the checkpoint (BIGINT) when it is asked for; `dead` is true for a row that did not decode, and
     null when this source has no such rows. `known_rows` is how many rows there are, dead ones
     among them, where that is known without reading them.
     """
@@ -107,9 +107,14 @@ class SourceRows:
     columns: tuple[str, ...]
     event_time: Column | None = None
     part: Column | None = None
-    number: Column | None = None
+    numbered: Callable[[], Column] | None = None
     dead: Column | None = None
     known_rows: int | None = None
+
+    @property
+    def number(self) -> Column | None:
+        """The checkpoint of each row; None where the source does not say."""
+        return None if self.numbered is None else self.numbered()
 
     def good(self) -> DataFrame:
         """The rows that decoded, with the declared columns only."""

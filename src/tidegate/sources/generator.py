@@ -88,7 +88,7 @@ class GeneratorSource(NumberingSource):
             columns=GENERATED_COLUMNS,
             event_time=None if self.spec.event_time is None else F.unix_micros(F.col(self.spec.event_time.column)),
             part=F.col("part") if self.spec.parts > 1 else None,
-            number=F.expr(f"id div {self.spec.rows_per_checkpoint}"),
+            numbered=lambda: F.expr(f"id div {self.spec.rows_per_checkpoint}"),
             known_rows=sum(one.rows or 0 for one in slices),
         )
 

@@ -69,7 +69,7 @@ class FileReader:
             df=df,
             columns=tuple(columns.names),
             event_time=None if self.spec.event_time is None else event_micros(self.spec.event_time, columns),
-            number=self._checkpoint(units),
+            numbered=lambda: self._checkpoint(units),
             dead=spark_files.dead(columns) if self._format.has_lines else None,
         )
 
@@ -262,11 +262,8 @@ def _is_text(path: str) -> bool:
 
 def event_micros(event_time: EventTime, columns: StructType) -> Column:
     """The event time in microseconds since 1970, null where there is none."""
-    column = F.col(spark_files.quoted(event_time.column))
-    kind = columns[event_time.column].dataType
-    if isinstance(kind, StringType):
-        return F.unix_micros(column.try_cast("timestamp"))
-    return F.unix_micros(column.cast("timestamp"))
+    cast = "try_cast" if isinstance(columns[event_time.column].dataType, StringType) else "cast"
+    return F.expr(f"unix_micros({cast}({spark_files.quoted(event_time.column)} AS TIMESTAMP))")
 
 
 def csv_header(lines: Iterable[str], options: Mapping[str, str]) -> tuple[str, ...]:

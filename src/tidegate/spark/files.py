@@ -73,9 +73,9 @@ def _read_set(
     if format in _HAS_LINES:
         reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
     frame = reader.schema(_read_schema(files.schema, format)).load([literally(path) for path in files.paths])
-    kept = [F.col(quoted(field.name)) for field in _read_schema(columns, format)]
-    path = frame.metadataColumn("_metadata").getField("file_path")
-    return frame.select(*kept, F.regexp_replace(path, "^file:/+", "/").alias(PATH))
+    kept = [quoted(field.name) for field in _read_schema(columns, format)]
+    # `_metadata.file_path` would be made for every row, with five more, even where nobody asks for it
+    return frame.selectExpr(*kept, f"regexp_replace(input_file_name(), '^file:/+', '/') AS {PATH}")
 
 
 def _read_schema(columns: StructType, format: str) -> StructType:
@@ -90,11 +90,8 @@ def dead(columns: StructType) -> Column:
     unseen, or not, as the transform happens to be written. The second half of the condition is always
     true, is looked at for corrupt lines only, and names every column: all are always decoded.
     """
-    corrupt = F.col(CORRUPT)
-    every = F.length(corrupt) >= 0
-    for field in columns:
-        every = every | F.col(quoted(field.name)).isNull()
-    return corrupt.isNotNull() & every
+    every = [f"length({CORRUPT}) >= 0", *(f"{quoted(field.name)} IS NULL" for field in columns)]
+    return F.expr(f"{CORRUPT} IS NOT NULL AND ({' OR '.join(every)})")
 
 
 def tasks(size_bytes: int, files: int) -> int:

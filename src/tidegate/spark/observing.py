@@ -15,7 +15,9 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 
 #: What hands on every row that it is given, in the same task. Whatever is not here may stop early: a limit,
 #: a join whose other side has run out, a Python function over batches.
-_ROW_BY_ROW: Final = frozenset({"Project", "Filter", "SubqueryAlias", "Generate", "CollectMetrics", "Union"})
+_ROW_BY_ROW: Final = frozenset(
+    {"Project", "Filter", "SubqueryAlias", "Generate", "CollectMetrics", "Union", "Repartition"}
+)
 _LEAVES: Final = frozenset({"Relation", "LocalRelation", "Range", "LogicalRDD"})
 _WHOLE: Final = _ROW_BY_ROW | _LEAVES
 _NODE: Final = re.compile(r"^[\s:+|-]*([A-Za-z]\w*)", re.MULTILINE)

@@ -60,9 +60,13 @@ START_CONF: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    # where in Python each expression was made: six round trips an expression, 0.1 s a checkpoint
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # a staged folder counts only once its receipt is stored: one rename less, no _SUCCESS file
     "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # the local file system without files of checksums beside each file, which cannot open `2026-03-01T12:05:00Z.json`
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }
 
 #: A machine without a resolvable name still reaches itself.

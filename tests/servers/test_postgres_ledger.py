@@ -223,7 +223,7 @@ def test_a_server_that_stays_away_is_told(postgres: Postgres, database: str) -> 
         postgres.stop()
         try:
             for use in (lambda: store.get("a"), lambda: store.put("a", b"2", expect=1)):
-                with pytest.raises(errors.LedgerUnreachable, match="cannot be used|went away while a was written"):
+                with pytest.raises(errors.LedgerUnreachable, match=r"cannot be used|went away while a was written"):
                     use()
         finally:
             postgres.start()

@@ -21,7 +21,7 @@ from typing import Self
 from tidegate import errors
 from tidegate.clock import Clock, SystemClock, to_micros
 from tidegate.ledger import owners
-from tidegate.ledger.contract import Guard, Operation, Put, Store
+from tidegate.ledger.contract import Guard, Operation, Put, Store, Versioned
 from tidegate.ledger.owners import Owner
 from tidegate.quick import dataclass
 
@@ -109,8 +109,12 @@ class _Record:
 
 def view(store: Store, key: str) -> LeaseView | None:
     """Who holds or last held the lease; None when nobody ever did."""
-    found = _look(store, key)
-    return None if found is None else found[1].view(_judged_us(store))
+    return seen(store, store.get(key))
+
+
+def seen(store: Store, document: Versioned | None) -> LeaseView | None:
+    """The same from the lease's document, where somebody has read it already."""
+    return None if document is None else _Record.from_body(document.body).view(_judged_us(store))
 
 
 def acquire(

@@ -291,7 +291,7 @@ PROJECT: Final = Section(
         Key(name="name", kind=parsed("letters, digits and . _ -", _project_name), doc="The name of the project.",
             shown="the name of its folder"),
         Key(name="ledger", kind=LEDGER, shown="sqlite:///.tidegate/ledger.db",
-            doc="Where decisions are kept: `sqlite:///FILE`, relative to the project, or `memory:`."),
+            doc="Where decisions are kept: a file beside the project, Postgres or a bucket; [which](stores.md)."),
         Key(name="lake", kind=LAKE, doc="The folder of the lake tables, relative to the project.", shown="./lake"),
         Key(name="spark", kind=section_kind(SPARK), doc="How Spark is started or reached."),
         Key(name="sources", kind=table_of(variants("type", SOURCES, SOURCE_TYPES, "a source"), "a table of sources",

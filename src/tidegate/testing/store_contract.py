@@ -57,6 +57,11 @@ BAD_KEYS = (
     "a*",
     "x" * 201,
     "a/" * 350 + "a",
+    "x" * 10_000,
+    "../../etc/passwd",
+    "a/\0",
+    "a\\b",
+    "!probe",
 )
 
 _Error = TypeVar("_Error", bound=BaseException)

@@ -19,6 +19,7 @@ from typing import Any
 
 from tidegate.lake.log import DataFile
 from tidegate.ledger.contract import Store
+from tidegate.ledger.formats import decoded
 from tidegate.progress.marks import Marks
 from tidegate.progress.partition_state import TrackerState
 from tidegate.progress.ranges import EMPTY, Range, RangeSet
@@ -118,9 +119,11 @@ class Failure:
     message: str
     at_us: int
     attempts: int = 1
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
+            **self.extra,
             "range": [self.range.lo, self.range.hi],
             "sink": self.sink,
             "code": self.code,
@@ -131,7 +134,8 @@ class Failure:
 
     @classmethod
     def from_json(cls, read: Mapping[str, Any]) -> Failure:
-        return cls(**{**read, "range": Range(*read["range"])})
+        known, extra = _apart(read, _FAILURE)
+        return cls(**{**known, "range": Range(*read["range"])}, extra=extra)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +153,7 @@ class SinkProgress:
     error: str | None = None
     version: int | None = None
     watermark: Watermark | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def prefix_end(self) -> int:
@@ -161,6 +166,7 @@ class SinkProgress:
 
     def to_json(self) -> dict[str, Any]:
         return {
+            **self.extra,
             "type": self.type,
             "required": self.required,
             "start": self.start,
@@ -182,7 +188,8 @@ class SinkProgress:
             "standing": Standing(read["standing"]),
             "watermark": None if watermark is None else Watermark.from_json(watermark),
         }
-        return cls(**{**read, **typed})
+        known, extra = _apart(read, _SINK)
+        return cls(**{**known, **typed}, extra=extra)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +243,7 @@ class PlanDocument:
     future_after_us: int | None = None
     definition: str | None = None
     schema_fp: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     def slices_of(self, wanted: Range) -> tuple[Slice, ...]:
         """The slices of a piece of the batch."""
@@ -244,6 +252,7 @@ class PlanDocument:
     def to_body(self) -> bytes:
         return _encode(
             {
+                **self.extra,
                 "format": FORMAT,
                 "range": [self.range.lo, self.range.hi],
                 "epoch": self.epoch,
@@ -260,15 +269,48 @@ class PlanDocument:
 
     @classmethod
     def from_body(cls, body: bytes) -> PlanDocument:
-        read = json.loads(body)
-        read.pop("format")
-        return cls(
-            **{
-                **read,
-                "range": Range(*read["range"]),
-                "slices": tuple(_slice_from_json(one) for one in read["slices"]),
-            }
-        )
+        read = decoded(body, what="a plan", newest=FORMAT)
+        known, extra = _apart(read, _PLAN)
+        typed = {"range": Range(*read["range"]), "slices": tuple(_slice_from_json(one) for one in read["slices"])}
+        return cls(**{**known, **typed}, extra=extra)
+
+
+_FAILURE = frozenset(("range", "sink", "code", "message", "at_us", "attempts"))
+_SINK = frozenset(
+    (
+        "type",
+        "required",
+        "start",
+        "delivered",
+        "published_end",
+        "rows",
+        "standing",
+        "lagging_since_us",
+        "error",
+        "version",
+        "watermark",
+    )
+)
+_PLAN = frozenset(
+    (
+        "range",
+        "epoch",
+        "token",
+        "slices",
+        "source_identity",
+        "planned_us",
+        "late_before_us",
+        "future_after_us",
+        "definition",
+        "schema_fp",
+    )
+)
+
+
+def _apart(read: Mapping[str, Any], known: frozenset[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is known here, and what a newer Tidegate added: that is kept, and written again."""
+    ours = {name: value for name, value in read.items() if name in known}
+    return ours, {name: value for name, value in read.items() if name not in known}
 
 
 def _slice_to_json(one: Slice) -> list[Any]:
@@ -303,7 +345,7 @@ def receipt_to_body(receipt: Receipt) -> bytes:
 
 def receipt_from_body(body: bytes) -> Receipt:
     """The receipt of a document."""
-    read = json.loads(body)
+    read = decoded(body, what="a receipt", newest=FORMAT)
     owner = Ownership(pipeline=read["pipeline"], epoch=read["epoch"], token=read["token"])
     return Receipt(
         sink=read["sink"],
@@ -364,8 +406,8 @@ class PipelineDocument:
     def to_body(self) -> bytes:
         return _encode(
             {
-                "format": FORMAT,
                 **self.extra,
+                "format": FORMAT,
                 **{name: getattr(self, name) for name in _PLAIN},
                 "phase": self.phase.value,
                 "marks": self.marks.to_json(),
@@ -383,8 +425,7 @@ class PipelineDocument:
 
     @classmethod
     def from_body(cls, body: bytes) -> PipelineDocument:
-        read = json.loads(body)
-        read.pop("format")
+        read = decoded(body, what="the document of a pipeline", newest=FORMAT)
         tracker, watermark = read.pop("tracker"), read.pop("watermark")
         typed: dict[str, Any] = {
             "phase": Phase(read.pop("phase")),

@@ -17,6 +17,7 @@ from typing import Any
 from tidegate import errors
 from tidegate.clock import to_micros
 from tidegate.ledger.contract import Store
+from tidegate.ledger.formats import decoded
 from tidegate.progress.watermarks import ValueKind, Watermark
 from tidegate.quick import dataclass
 
@@ -99,8 +100,7 @@ class SourceDocument:
 
     @classmethod
     def from_body(cls, body: bytes) -> SourceDocument:
-        read = json.loads(body)
-        read.pop("format")
+        read = decoded(body, what="the document of a source", newest=_FORMAT)
         return cls(
             source=read.pop("source"),
             kind=ValueKind(read.pop("kind")),

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any, Final
 
 from tidegate.ledger.contract import Store
+from tidegate.ledger.formats import decoded
 from tidegate.quick import dataclass
 from tidegate.tables.graph import Reference
 
@@ -151,8 +152,7 @@ class TableDocument:
 
     @classmethod
     def from_body(cls, body: bytes) -> TableDocument:
-        read = json.loads(body)
-        read.pop("format")
+        read = decoded(body, what="the document of a table", newest=FORMAT)
         references = tuple(Reference(name=name, line=line) for name, line in read.pop("references"))
         history = tuple(Row.from_json(row) for row in read.pop("history"))
         plain = {name: read.pop(name) for name in _PLAIN if name in read}

@@ -23,7 +23,7 @@ class Killed(BaseException):
 
 def memory_of(bucket: Bucket, clock: ManualClock) -> Memory:
     """A new runner's, once the lease of the last one is over."""
-    clock.advance(leases.TTL_US)
+    clock.advance(leases.TTL_US + leases.MAX_SKEW_US)
     store = ObjectStoreLedger("test://bucket", clock, bucket=bucket)
     lease = leases.acquire(store, "pipelines/orders/lease", name="orders")
     return Memory(store, "orders", lease)

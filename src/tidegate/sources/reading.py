@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own idiom
 from pyspark.sql.types import StringType, StructField, StructType
 
 from tidegate import errors
+from tidegate.lake.storage import literally
 from tidegate.sources.contract import SourceRows
 from tidegate.sources.planned import PlannedFile, changed, unreachable
 from tidegate.sources.specs import EventTime, FileFormat, LandingSpec, NumberedSpec
@@ -110,8 +111,7 @@ class FileReader:
         columns = self.columns(spark)
         planned = [file for unit in units for file in unit.files if file.size_bytes > 0]
         for file in planned:
-            if not _is_text(file.path):
-                raise self._failed(f"the name of {os.fsencode(file.path)!r} is not UTF-8")
+            self._check_name(file)
         sets = self._sets(planned, columns)
         try:
             df = spark_files.read(spark, sets, columns, format=self._format.value, options=self.spec.reading.options)
@@ -119,6 +119,14 @@ class FileReader:
             raise as_source_error(self.spec.name, failed) or failed from failed
         worth = spark_files.tasks(sum(file.size_bytes for file in planned), len(planned))
         return df.coalesce(worth) if worth < spark_files.parallelism(spark) else df
+
+    def _check_name(self, file: PlannedFile) -> None:
+        """Refuse a name that Spark cannot open."""
+        if not _is_text(file.path):
+            raise self._failed(f"the name of {os.fsencode(file.path)!r} is not UTF-8")
+        path = self._absolute(file)
+        if ":" in path and literally(path) != path:
+            raise self._failed(f"{path} cannot be opened by Spark: a colon, and one of [ ] {{ }} * ? \\ beside it")
 
     def _sets(self, planned: Sequence[PlannedFile], columns: StructType) -> list[spark_files.FileSet]:
         if self._format is FileFormat.CSV and _is_true(self.spec.reading.options, "header"):

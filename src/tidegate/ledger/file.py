@@ -164,8 +164,8 @@ class FileStore(Store):
                 with self._locked(fcntl.LOCK_SH):
                     if not (self.folder / "journal").exists():
                         return question()
-                with self._locked(fcntl.LOCK_EX):
-                    self._carry_on()
+                with self._locked(fcntl.LOCK_EX), effects.effect(effects.LEDGER_PUT, keys=()):
+                    self._carry_on()  # what a writer that died had decided
 
     # writing
 

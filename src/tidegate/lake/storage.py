@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Final, cast
@@ -79,6 +80,8 @@ class Storage:
     def has(self, path: str) -> bool:
         """Whether the file is there."""
         with self._mapped(f"cannot look for {path}"):
+            if self.local_root is not None:
+                return _is_file(self.at(path))
             try:
                 obstore.head(self._store(), path)
             except FileNotFoundError:
@@ -195,6 +198,14 @@ def literally(path: str) -> str:
     Telling it not to (`__globPaths__`) makes it read each file as often as there are such paths.
     """
     return _PATTERN.sub(r"\\\g<0>", path)
+
+
+def _is_file(path: str) -> bool:
+    """As `os.path.isfile`, but a folder that cannot be looked into is no answer."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def _stored(found: Any) -> Stored:

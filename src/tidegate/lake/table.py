@@ -161,6 +161,12 @@ class LakeTable:
         with self._lock:
             return tuple(placed.file for placed in self._at(version).files.values())
 
+    def among(self, paths: Iterable[str], version: int | None = None) -> frozenset[str]:
+        """Those of the paths that are files of a version, the newest if none is named. Costs what is asked."""
+        with self._lock:
+            there = self._at(version).files
+            return frozenset(path for path in paths if path in there)
+
     def published(self) -> list[tuple[DataFile, int]]:
         """The files of the newest known version, each with the time when it became visible."""
         with self._lock:

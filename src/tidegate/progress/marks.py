@@ -47,7 +47,7 @@ class Marks:
 
     def to_json(self) -> dict[str, int | None]:
         """The fields that are set."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name in _NAMES if (value := getattr(self, name)) is not None}
 
     @property
     def checkpoint_hi_inclusive(self) -> int | None:
@@ -131,3 +131,6 @@ class Marks:
         if self.prune_to is not None and not self._unpruned < self.prune_to <= self.reader_lo:
             return "not pruned_end < prune_to <= reader_lo"
         return None
+
+
+_NAMES = tuple(one.name for one in fields(Marks))

@@ -115,8 +115,9 @@ class DeltaSink(Sink):
                 if shape is None:
                     # Nothing was ever delivered: there is no table that could say anything.
                     return self._seen(head)
-                active = () if head is None else self.table.files(head.version)
-                step = decide_publish(self._owned, head, active, receipts, _with_fingerprint(publication, shape))
+                delivered = (file.path for one in receipts for file in one.files)
+                there = frozenset() if head is None else self.table.among(delivered, head.version)
+                step = decide_publish(self._owned, head, there, receipts, _with_fingerprint(publication, shape))
                 if step is None:
                     return self._seen(head)
                 try:
@@ -266,16 +267,18 @@ class Step:
 def decide_publish(
     owner: Ownership,
     head: Version | None,
-    active: Iterable[DataFile],
+    there: Collection[str],
     receipts: Sequence[Receipt],
     publication: Publication,
 ) -> Step | None:
-    """The commit that shows the receipts; None when the table says all of it already, or more."""
+    """The commit that shows the receipts; None when the table says all of it already, or more.
+
+    `there` are the files of the receipts that the head has already.
+    """
     said = None if head is None else head.metadata
     shown = None if said is None else said.end
     if shown is not None and publication.end < shown:
         return None
-    there = {file.path for file in active}
     fresh = [one for one in receipts if shown is None or one.range.hi > shown]
     for one in fresh:
         _check_place(one, shown, publication.end)

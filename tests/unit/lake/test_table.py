@@ -247,6 +247,8 @@ def test_a_torn_first_entry_in_a_folder_of_others_is_left_alone(tmp_path: Path) 
 def test_each_version_keeps_its_files(tmp_path: Path) -> None:
     table = created(tmp_path, batches=4)
     one, two, *_ = table.files()
+    assert table.among([one.path, "data/never"]) == {one.path}
+    assert table.among([one.path, two.path], 0) == {file.path for file in table.files(0)} & {one.path, two.path}
     table.commit(said(Kind.PRUNE, end=5, reader_lo=3), removed=[one, two])
     for any_order in ([0, 1, 2, 3, 4], [4, 2, 0, 3, 1]):
         reader = opened(tmp_path)

@@ -38,7 +38,8 @@ pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subproce
 child = subprocess.Popen(["/bin/sh", "-c", grandchild, sys.argv[1]], **pipes)
 other = subprocess.Popen(["/bin/sleep", "60"])
 try:
-    print(crash.jvms_of(os.getpid()) == [int(child.stdout.readline())])
+    java = int(child.stdout.readline())
+    print(crash.jvms_of(os.getpid()) == [java])
     crash.strike(crash.Hit.JVM)
     print(child.wait(timeout=60), other.poll())
 finally:

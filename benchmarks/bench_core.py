@@ -47,7 +47,8 @@ def _batches() -> Iterator[Measure]:
             "ns a partition",
             target,
             lambda p=partitions, c=calls: _all_at_once(p, c),
-            note="update_all, in which every partition rises, and the combined value with it",
+            note="update_all, in which every partition rises, and the combined value with it; six passes over the"
+            " arrays are left, whose calls alone take 11 ns a partition at 100, and the Python around them the rest",
         )
 
 
@@ -72,7 +73,10 @@ def _singles() -> Iterator[Measure]:
                 "ns",
                 1_100.0 if order is by_turns else target,
                 lambda p=partitions, o=order: _one_by_one(p, o),
-                note="update_partition with the combined value, and the loop; by turns is the bound: each call looks",
+                note="update_partition with the combined value, and the loop; by turns is the bound: each call looks."
+                " Made quicker by memoryviews, by"
+                " columns that are shared until they differ, and by the least of blocks; what is left is the Python of"
+                " two calls, of which one could be spared (35 ns) by saying the rules twice",
             )
 
 
@@ -112,7 +116,8 @@ def _memory() -> Measure:
         value=tracker / 100_000,
         unit="bytes a partition",
         target=32.0,
-        note="34 once a lateness or single calls keep the latest event beside the watermark; 8 more while one is idle",
+        note="8 more once a lateness or single calls keep the latest event beside the watermark, once somebody was"
+        " heard who did not rise, and once one was idle: 42 at most",
     )
 
 

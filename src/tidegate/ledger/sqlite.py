@@ -309,6 +309,7 @@ class SqliteStore(Store):
             check_same_thread=False,  # one at a time: a writer by the turn, a reader by being taken from the pool
         )
         db.execute("PRAGMA synchronous=FULL")
+        db.execute("PRAGMA wal_autocheckpoint=4000")  # in pages: half as often as it would come with a history
         db.execute("PRAGMA fullfsync=ON")  # where fsync does not reach the disk by itself (macOS)
         return db
 

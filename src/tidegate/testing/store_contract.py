@@ -455,7 +455,7 @@ class StoreContract(ABC):
     def test_a_document_is_restored_as_another_ledger_held_it(self) -> None:
         store, other = self.make(), MemoryStore(ManualClock())
         other.put("a", b"1", token=3)
-        for version, body in enumerate((b"2" * 20_000, b"3", b"4"), start=1):
+        for version, body in enumerate((b"2" * 70_000, b"3", b"4"), start=1):
             other.put("a", body, expect=version, token=version)
         other.delete("a", expect=4)
         other.put("a", b"6", token=9)

@@ -13,8 +13,8 @@ from tidegate.ledger import sealing
 
 BODIES = st.one_of(
     st.binary(max_size=300),
-    st.integers(16_380, 16_390).map(bytes),
-    st.binary(min_size=9, max_size=20).map(lambda piece: piece * 2000),
+    st.integers(65_530, 65_540).map(bytes),
+    st.binary(min_size=9, max_size=20).map(lambda piece: piece * 8000),
 )
 PLACES = st.tuples(st.sampled_from(["a", "a/b"]), st.integers(1, 2**40))
 

@@ -72,7 +72,7 @@ class _Seen:
             self.sizes.append(max(one.size_bytes for one in service.store.versions(state_key("orders"))))
 
     def _event(self, event: str, facts: Mapping[str, object]) -> None:
-        if event == "published":
+        if event == "checkpoint_committed":
             end = facts["end"]
             assert isinstance(end, int)
             self.steps.append(end - self._end)

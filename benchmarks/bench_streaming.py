@@ -13,9 +13,9 @@ from benchmarks.baselines import streaming
 from benchmarks.measure import Measure, interleaved, median_ratio
 
 ROWS = 10_000
-CHECKPOINTS = 20
+CHECKPOINTS = 12
 ROUNDS = 5
-WARMUPS = 1
+WARMUPS = 2
 
 
 def measures() -> list[Measure]:

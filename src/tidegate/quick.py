@@ -37,6 +37,9 @@ else:
 
 
 def _made(cls: type, *, frozen: bool, kw_only: bool) -> type:
+    if cls.__doc__ is None:
+        # Else the standard library writes one from the signature, in a millisecond.
+        cls.__doc__ = cls.__name__
     made: type = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only, slots=True)(cls)
     own = made.__dict__
     for name, method in _methods(made, dataclasses.fields(made)).items():

@@ -89,7 +89,9 @@ class Board:
         self._inputs[state.name] = state
         newest = state.newest
         self._usable[state.name] = newest is not None and state.problem is None and is_consistent(state)
-        self._is_whole[state.name] = newest is not None and not newest.holds_more and state.shown is None
+        kinds = {value.kind for choice in state.choices for value in choice.vector.values()}
+        is_plain = state.shown is None and len(kinds) <= 1  # versions before it may matter otherwise
+        self._is_whole[state.name] = newest is not None and not newest.holds_more and is_plain
         for root in state.roots:
             value = None if newest is None else newest.vector.get(root)
             offset = 0 if value is None or value.kind is ValueKind.TIMESTAMP else _INTEGERS

@@ -148,3 +148,55 @@ def test_roots_that_change_need_a_new_board() -> None:
     board = Board([], [state("x", "a", choice(1, a=1))])
     with pytest.raises(ValueError, match="input x has other root sources"):
         board.put(state("x", "ab", choice(1, a=1)), now_us=0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "frontier", "b", "standing"),
+    [
+        (Mode.GATE, 2, 2, Standing.OPEN),
+        (Mode.GATE, 1, 2, Standing.OPEN),
+        (Mode.GATE, 3, 2, Standing.CLOSED),
+        (Mode.HOLD_BACK, 1, 1, Standing.CAPPED),
+        (Mode.HOLD_BACK, 2, 1, Standing.CLOSED),
+    ],
+)
+def test_a_table_never_goes_below_what_it_shows(mode: Mode, frontier: int, b: int, standing: Standing) -> None:
+    """The version that it shows may be read again; none before it, though that would agree."""
+    pair = Group(name="pair", sources=("a", "b"))
+    table = Gated(name="t", mode=mode, inputs=("x", "y"), groups=(pair,), frontier={"x": frontier})
+    board = Board([table], [state("x", "a", choice(1, a=1), choice(2, a=2)), state("y", "b", choice(1, b=b))])
+    assert board.standing("t", now_us=0) is board.verdict("t", now_us=0).standing is standing
+
+
+def test_by_row_a_board_heeds_what_a_table_shows() -> None:
+    """It showed rows up to 7, and the input speaks of 5 now."""
+    x = state("x", "a", choice(1, a=5), by_row=True, shown=7)
+    board = Board([Gated(name="t", mode=Mode.HOLD_BACK, inputs=("x",))], [x])
+    assert board.standing("t", now_us=0) is board.verdict("t", now_us=0).standing is Standing.CLOSED
+
+
+@pytest.mark.parametrize(
+    ("x", "z", "standing"), [({}, {}, "open"), ({"a": 1}, {"a": 2}, "closed"), ({}, {"a": 1}, "closed")]
+)
+def test_inputs_that_share_a_root_say_the_same_of_it_or_nothing(
+    x: dict[str, int], z: dict[str, int], standing: str
+) -> None:
+    """A distance of one is one too many; and what neither of them knows, they agree on."""
+    board = Board(
+        [Gated(name="t", mode=Mode.GATE, inputs=("x", "z"))],
+        [state("x", "a", choice(1, **x)), state("z", "a", choice(1, **z))],
+    )
+    assert board.standing("t", now_us=0) is board.verdict("t", now_us=0).standing is Standing(standing)
+
+
+def test_an_input_that_is_named_twice_closes() -> None:
+    """As the verdict says: the table contradicts itself."""
+    board = Board([Gated(name="t", mode=Mode.GATE, inputs=("x", "x"))], [state("x", "a", choice(1, a=1))])
+    assert board.standing("t", now_us=0) is board.verdict("t", now_us=0).standing is Standing.CLOSED
+
+
+def test_holding_back_closes_where_older_versions_count_in_another_kind() -> None:
+    """Which of them say less than the newest cannot be told."""
+    older, newest = (Choice(version=n, vector=Vector({"a": a_watermark(at)})) for n, at in ((1, 0), (2, 3)))
+    board = Board([Gated(name="t", mode=Mode.HOLD_BACK, inputs=("x",))], [state("x", "a", older, newest)])
+    assert board.standing("t", now_us=0) is board.verdict("t", now_us=0).standing is Standing.CLOSED

@@ -76,7 +76,7 @@ class CommitTracker:
     @property
     def partial(self) -> RangeSet:
         """Numbers of which some parts have arrived, and not all."""
-        return RangeSet.of(*self._parts)
+        return RangeSet.of(*(number for number in self._parts if number not in self))
 
     def room(self, max_ahead: int) -> Range:
         """What may be in work or done when nothing runs more than `max_ahead` numbers past a gap."""
@@ -91,7 +91,7 @@ class CommitTracker:
     def complete_one(self, number: int) -> int:
         """One number is complete; the answer is the end of the unbroken prefix."""
         end = self._end
-        if number == end and not self._blocks and not self._full:
+        if number == end and not self._blocks and not self._full and not self._parts:
             self._end = end + 1
             return end + 1
         if number < end:

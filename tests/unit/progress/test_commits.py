@@ -10,7 +10,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from tidegate.progress.commits import CommitTracker, Completion
-from tidegate.progress.ranges import Range, RangeSet
+from tidegate.progress.ranges import EMPTY, Range, RangeSet
 
 # Numbers around the edges of the blocks in which the tracker keeps them.
 START = st.sampled_from([-1500, -1, 0, 1, 1000, 1023, 1024, 5000])
@@ -200,3 +200,54 @@ def test_room_ends_a_bound_past_the_gap() -> None:
     tracker.complete(Range(1000, 1004))
     tracker.complete_one(1005)
     assert (tracker.room(10), tracker.gaps) == (Range(1004, 1014), RangeSet.of(1004))
+
+
+@pytest.mark.parametrize("lo", [0, 1, 1023, 1024])
+@pytest.mark.parametrize("size", [1023, 1024, 1025, 2047, 2048, 2049])
+def test_a_range_ends_exactly_where_it_ends(lo: int, size: int) -> None:
+    """At every edge of the blocks: complete is the range, and all of it is a duplicate the second time."""
+    tracker, done = CommitTracker(-1), Range(lo, lo + size)
+    assert tracker.complete(done) == Completion(-1, Range(-1, -1), 0)
+    assert tracker.ahead == RangeSet.of(done)
+    assert tracker.complete(done).duplicates == tracker.duplicates == size
+
+
+def test_a_number_that_closes_the_gap_before_a_full_block_passes_the_block() -> None:
+    """Also when nothing but full blocks is kept; a number of such a block is a duplicate."""
+    tracker = CommitTracker(1023)
+    tracker.complete(Range(1024, 2048))
+    tracker.complete_one(1500)
+    assert tracker.duplicates == 1
+    assert tracker.complete_one(1023) == 2048
+
+
+def test_only_numbers_from_the_start_on_are_in_it() -> None:
+    """Below it nothing is known, though it counts as done; a word is no number."""
+    tracker = CommitTracker(7)
+    tracker.complete_one(7)
+    assert [number in tracker for number in (6, 7, 8, "7")] == [False, True, False, False]
+
+
+def test_duplicates_are_counted_once_each() -> None:
+    """A batch tells its own; a part that repeats is one, the first of a checkpoint none."""
+    tracker = CommitTracker(7)
+    assert [tracker.complete_many([7, 7]).duplicates, tracker.complete_many([7, 8, 8]).duplicates] == [1, 2]
+    assert tracker.complete_part(9, Range(0, 3), 10) == Completion(9, Range(9, 9), 0)
+    assert tracker.complete_part(9, Range(0, 3), 10) == Completion(9, Range(9, 9), 1)
+    assert tracker.duplicates == 4
+
+
+def test_the_parts_of_the_next_checkpoint_are_kept_when_the_end_reaches_it() -> None:
+    """Only those below the end are forgotten."""
+    tracker = CommitTracker(7)
+    tracker.complete_part(7, Range(0, 1), 2)
+    tracker.complete_part(8, Range(0, 1), 2)
+    assert (tracker.complete_one(7), tracker.partial) == (8, RangeSet.of(8))
+
+
+def test_a_number_that_is_complete_is_not_partial() -> None:
+    """Though it was completed as a whole before all its parts came, and beyond a gap."""
+    tracker = CommitTracker(7)
+    tracker.complete_part(9, Range(0, 1), 2)
+    tracker.complete_one(9)
+    assert tracker.partial == EMPTY

@@ -217,7 +217,7 @@ def survives_loading(mutant: Mutant) -> bool:
     return pytest.main([*OPTIONS, "-x", *in_order(mutant.module)]) == pytest.ExitCode.OK
 
 
-OPTIONS = ("-c", os.devnull, "--rootdir", str(ROOT), "-q", "-p", "no:cacheprovider")
+OPTIONS = ("-c", os.devnull, "--rootdir", str(ROOT), "-p", "no:cacheprovider")
 
 
 @dataclass
@@ -404,10 +404,11 @@ def main(arguments: Sequence[str]) -> int:
         if survived:
             print(f"survived  {mutant.key}  ({mutant.module}.py:{mutant.line})", flush=True)
 
-    trial = partial(judge, jobs=chosen.jobs, until=time.monotonic() + chosen.minutes * 60, tell=tell)
+    until = time.monotonic() + chosen.minutes * 60
+    trial = partial(judge, jobs=chosen.jobs, until=until, tell=tell)
     trial([mutant for mutant in waiting if not mutant.is_inside], survives_loading)
     inside = [mutant for mutant in waiting if mutant.is_inside]
-    if inside:
+    if inside and time.monotonic() < until:
         stamp = f"{digest(CORE.glob('*.py'))}-{tests}"
         pytest.main([*OPTIONS, "-p", "no:terminal", *in_order("")], plugins=[Trials(stamp, partial(trial, inside))])
     return report(everything, verdicts, argued())

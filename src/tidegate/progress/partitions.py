@@ -254,7 +254,7 @@ class PartitionedWatermarkTracker:
             return None
         limit_us = now_us - self._idle_timeout_us
         stale = [parts for parts in self._sources.values() if parts.idle_since(limit_us)]
-        return self._settle_all(stale)
+        return self._settle_all(stale) if stale else None
 
     # Workers
 

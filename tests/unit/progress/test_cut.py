@@ -398,3 +398,39 @@ def test_a_stuck_source_warns_and_pauses_only_where_its_group_says_so() -> None:
     beaten = decide(Mode.GATE, inputs, [pauses], now_us=12_500_050, heard_us=dict.fromkeys("ab", 12_500_000))
     assert (beaten.standing, beaten.stuck) == (Standing.OPEN, ())
     assert decide(Mode.NONE, inputs, [pauses], now_us=12_500_050, heard_us=heard).standing is Standing.OPEN
+
+
+def test_a_stuck_source_is_silent_since_it_was_last_heard() -> None:
+    """Also since the first microsecond there is."""
+    pauses = Group(name="one", sources=("a",), stuck_after_us=1_000_000, when_stuck=WhenStuck.PAUSE)
+    x = state("x", "a", choice(1, a=5))
+    for heard_us, silence in ((0, "15s"), (3_000_000, "12s")):
+        verdict = decide(Mode.GATE, [x], [pauses], now_us=15_000_000, heard_us={"a": heard_us})
+        assert (verdict.since_us, verdict.stuck) == (heard_us, ("a",))
+        assert verdict.reason == f"a has said nothing for {silence}, and group one pauses after 1s"
+
+
+def test_only_groups_with_a_root_of_the_inputs_overlap_them() -> None:
+    other = Group(name="other", sources=("c",))
+    assert cut.overlapping([PAIR, other], [state("x", "a", choice(1, a=5))]) == [PAIR]
+
+
+def test_what_was_taken_back_two_versions_ago_is_not_chosen_either() -> None:
+    """Nothing before the last version that says less, wherever that is."""
+    x = state("x", "ac", choice(1, a=0, c=5), choice(2, a=1, c=1), choice(3, a=2, c=2))
+    assert decide(Mode.HOLD_BACK, [x, state("y", "b", choice(1, b=0))], [PAIR], now_us=0).is_closed
+
+
+def test_by_row_a_version_that_says_what_the_table_shows_may_be_read_and_one_that_says_nothing_not() -> None:
+    for known, closed in (({"a": 5}, False), ({"a": 4}, True), ({}, True)):
+        x = state("x", "a", choice(1, **known), by_row=True, shown=5)
+        assert decide(Mode.HOLD_BACK, [x], [], now_us=0).is_closed is closed
+
+
+def test_rows_beyond_a_watermark_are_beyond_it_since_the_last_of_them_came() -> None:
+    inputs = [
+        state(name, root, choice(1, at_us=at, holds_more=True, **{root: 5}))
+        for name, root, at in (("x", "a", 3), ("y", "b", 7))
+    ]
+    held = decide(Mode.HOLD_BACK, inputs, [PAIR], now_us=9)
+    assert (held.code, held.blocked_by, held.since_us) == (cut.BEYOND, ("a", "b"), 7)

@@ -80,3 +80,10 @@ def test_it_is_the_rule_word_for_word_and_the_slowest_always_runs(
         too_far = own is not None and any(value is None or own - value > most for value, most in others)
         assert (one in throttled) is too_far
     assert throttled != set(SOURCES)
+
+
+def test_it_is_told_how_far_the_slowest_is_behind_and_waited_for_all_that_are_too_far() -> None:
+    three = Bound(group=Group(name="three", sources=("a", "b", "c", "d")), max_drift=60)
+    found = drift("a", [three], at(a=100, b=50, c=0, d=20))
+    assert (found.ahead, found.waits_for) == (100, ("c", "d"))
+    assert found.reason == "a is 100 ahead of c in group three (at most 60)"

@@ -89,3 +89,8 @@ def test_sizes_are_shown_in_the_largest_unit_that_is_exact(size: int, text: str)
 def test_durations_are_shown_as_the_shortest_sum(micros: int, text: str) -> None:
     """`10m` and not `600s`."""
     assert format_duration(micros) == text
+
+
+def test_units_of_size_are_powers_of_1024() -> None:
+    """Each is 1,024 of the one before."""
+    assert [parse_size(f"1{unit}") for unit in ("KiB", "MiB", "GiB", "TiB")] == [1024**n for n in (1, 2, 3, 4)]

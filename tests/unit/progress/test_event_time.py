@@ -208,3 +208,14 @@ def test_the_part_that_blocks_is_one_without_which_others_could_go_on(state: Tra
         lowest = active[name].watermark_us
         marks = [part.watermark_us for part in active.values()]
         assert (lowest is None) if None in marks else lowest == min(mark for mark in marks if mark is not None)
+
+
+def test_the_same_value_again_moves_nothing_not_even_since_when() -> None:
+    """It holds its value since it first had it."""
+    first = heard(of(a=None), 10, a=5)
+    assert heard(first, 20, a=5) == first
+
+
+def test_a_part_at_zero_is_lower_than_one_above_it() -> None:
+    """Zero is a value like any other: the first microsecond of 1970."""
+    assert blocking(of(a=1, b=0)) == "b"

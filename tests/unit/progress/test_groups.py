@@ -107,3 +107,11 @@ def test_a_tolerance_is_a_duration_or_a_number_and_zero_is_both() -> None:
     assert parse_tolerance("0") == parse_tolerance("0s") == Tolerance(amount=0, kind=None)
     with pytest.raises(ValueError, match="not a duration"):
         parse_tolerance("soon")
+
+
+def test_all_who_never_reported_are_named() -> None:
+    """As a sentence."""
+    three = Group(name="three", sources=("a", "b", "c"))
+    assert judged(three, a="never", b="never", c="never").reason == (
+        "a, b and c have not reported a watermark yet in group three"
+    )

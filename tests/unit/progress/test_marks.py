@@ -164,3 +164,19 @@ def test_a_backfilled_lane_joins_where_it_meets(lo: int, size: int) -> None:
         return
     joined = marks.backfilled(lane)
     assert (joined.first, joined.end, joined.reader_lo) == (min(20, lo) if size else 20, max(30, lo + size), 20)
+
+
+def test_pruning_a_part_leaves_the_rest_due_when_it_was() -> None:
+    """Though readers have risen meanwhile: what they gave up since is due later."""
+    marks = Marks.starting(0).advanced(30).raised(10, now_us=0, delay_us=5).raised(20, now_us=3, delay_us=5)
+    assert (marks.pruned(4).due(5), marks.pruned(10).due(7), marks.pruned(10).due(8)) == (
+        Range(4, 10),
+        Range(10, 10),
+        Range(10, 20),
+    )
+
+
+def test_a_target_of_the_pruner_that_is_reached_is_none() -> None:
+    """Nothing lies between them."""
+    with pytest.raises(ValueError, match="pruned_end < prune_to"):
+        Marks(first=0, end=9, reader_lo=5, pruned_end=5, prune_to=5, prune_due_us=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -741,3 +742,93 @@ def test_a_hundred_thousand_partitions_are_registered_and_updated_in_no_time() -
     ours.update_batch(np.arange(100_000), np.arange(100_000) + 7)
     assert ours.current_watermark() == 7
     assert ours.blocking() == Blocking(partition=p(0), since_us=0)
+
+
+def test_a_source_may_have_as_many_partitions_as_there_may_be() -> None:
+    ours = PartitionedWatermarkTracker()
+    ours.register_source(0, MAX_PARTITIONS)
+    assert ours.metrics().total_partitions == MAX_PARTITIONS
+    with pytest.raises(ValueError, match="cannot have"):
+        ours.register_source(0, MAX_PARTITIONS + 1)
+
+
+def test_partitions_that_a_registration_takes_away_are_counted() -> None:
+    ours = tracker(1, 2, 3, 4)
+    ours.register_source(0, 1)
+    assert ours.metrics().rebalances == 3
+
+
+@pytest.mark.parametrize(("first", "second", "holder"), [(9, 5, 1), (5, 9, 0)])
+def test_the_source_with_the_least_value_blocks(first: int, second: int, holder: int) -> None:
+    """Not the first, and not the last."""
+    ours = tracker(first)
+    ours.register_source(1, 1)
+    ours.update_partition(p(0, 1), second)
+    assert ours.blocking() == Blocking(partition=p(0, holder), since_us=0)
+
+
+def test_the_partition_that_does_not_fit_is_named() -> None:
+    """Not one that does."""
+    with pytest.raises(errors.InvalidPartition) as refused:
+        tracker(5, 5, 5).update_batch([0, 2, 7], [9, 9, 9])
+    assert (refused.value.fields["partition"], refused.value.fields["count"]) == (7, 3)
+
+
+def test_a_partition_that_is_added_is_the_last_there_is() -> None:
+    """However far beyond the others it is, and whatever room was made for more."""
+    ours = tracker(5, 6)
+    ours.add_partition(p(10))
+    ours.update_partition(p(10), 7)
+    assert ours.partition_watermark(p(10)) == 7
+    with pytest.raises(errors.InvalidPartition, match="source 0 has 11 partitions; there is no partition 11"):
+        ours.update_partition(p(11), 1)
+
+
+def test_room_for_one_more_is_not_room_for_all_there_may_be() -> None:
+    ours = tracker(*[1] * 10)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    ours.add_partition(p(10))
+    taken = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert taken < 100_000
+
+
+def test_an_idle_partition_holds_nobody_when_others_fill_the_room() -> None:
+    ours = tracker(None, 50)
+    ours.mark_partition_idle(p(0))
+    for partition in (2, 3):
+        ours.add_partition(p(partition))
+        ours.update_partition(p(partition), 60)
+    assert ours.current_watermark() == 50
+    assert ours.update_partition(p(1), 55) == 55
+
+
+def test_what_is_known_of_a_partition_outlives_room_for_more() -> None:
+    """Its latest event beside its watermark, and since when it has that beside when it was last heard."""
+    ours = tracker(None)
+    ours.update_partition_from_event(p(0), 100, 10, now_us=5)
+    ours.update_partition(p(0), 1, now_us=9)
+    ours.add_partition(p(1))
+    state = ours.partition_state(p(0))
+    assert (state.watermark, state.last_event_time, state.since_us, state.last_activity_us) == (90, 100, 5, 9)
+
+
+def test_a_partition_that_woke_may_fall_silent_again() -> None:
+    """Also when nobody else was awake."""
+    ours = tracker(1)
+    ours.check_idle_partitions(TIMEOUT_US)
+    ours.update_partition(p(0), 2, now_us=100)
+    ours.check_idle_partitions(99 + TIMEOUT_US)
+    assert not ours.is_partition_idle(p(0))
+    ours.check_idle_partitions(100 + TIMEOUT_US)
+    assert ours.is_partition_idle(p(0))
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+@pytest.mark.parametrize("lateness", [5, -5])
+def test_a_lateness_counts_from_the_highest_time(beyond: int, lateness: int) -> None:
+    """A later event counts as one at that time, and a lateness below nothing leads no further."""
+    highest, ours = 2**63 - 2, tracker(None)
+    ours.update_batch([0], np.array([highest + beyond]), max_lateness=lateness)
+    assert ours.partition_watermark(p(0)) == highest - max(lateness, 0)

@@ -131,3 +131,24 @@ def test_a_billion_neighbours_cost_two_numbers() -> None:
     """Size follows gaps, not members."""
     many = EMPTY | Range(0, 10**9)
     assert (len(many), many.size, 999_999_999 in many, 10**9 in many) == (1, 10**9, True, False)
+
+
+def test_sets_with_other_numbers_are_others() -> None:
+    """And a set is nothing but a set."""
+    assert RangeSet.of(1) != RangeSet.of(2)
+    assert RangeSet.of(1) != EMPTY
+    assert RangeSet.of(1) != [1]
+
+
+def test_the_second_range_covers_as_the_first_does() -> None:
+    two = RangeSet.of(0, 10)
+    assert [two.covers(Range.one(n)) for n in (0, 1, 10, 11)] == [True, False, True, False]
+
+
+def test_a_cut_at_a_boundary_leaves_no_empty_range() -> None:
+    """Two sets are the same when they are written the same."""
+    two = RangeSet.of(Range(0, 2), Range(5, 8))
+    assert (two - Range(5, 6)).pairs() == [[0, 2], [6, 8]]
+    assert (two - Range(0, 2)).pairs() == [[5, 8]]
+    assert (two & Range(0, 5)).pairs() == [[0, 2]]
+    assert (two & Range(2, 6)).pairs() == [[5, 6]]

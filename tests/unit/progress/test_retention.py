@@ -118,3 +118,26 @@ def test_a_pruner_whose_chunks_fail_at_random_deletes_all_and_never_leads(
     assert gone == set(range(target))
     assert pruning.pruned_end == target
     assert pruning.chunks(target, size) == []
+
+
+THREE = [Extent(range=Range(at, at + 1), at_us=at * 100, size_bytes=1) for at in (0, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("retention", "floor"),
+    [
+        (Retention(age_us=100), 1),
+        (Retention(age_us=99), 2),
+        (Retention(age_us=200), 0),
+        (Retention(bytes=2), 1),
+        (Retention(bytes=3), 0),
+    ],
+)
+def test_exactly_the_bound_is_kept(retention: Retention, floor: int) -> None:
+    """What is as old as may be, and as many bytes as may be."""
+    assert retention_floor(Marks.starting(0).advanced(3), retention, extents=THREE, now_us=200) == floor
+
+
+def test_of_nothing_published_nothing_is_given_up() -> None:
+    for retention in (Retention(age_us=1), Retention(bytes=1)):
+        assert retention_floor(Marks.starting(0).advanced(3), retention, now_us=200) == 0

@@ -1,7 +1,9 @@
 """What pg_trickle's watermarks are tested with, and what it does not test, with our value where ours differs, and why.
 
 ★: theirs is another. The W, G, P and E rows of the table, and L1, by its names. The rows about what a refresh computes
-(C, X), about its fuse (F) and about Postgres transactions are no rules of completeness: they belong to the refresh.
+(C, X) are no rules of completeness: `REFRESHED` names the tests of tables that have them. C1 to C4, C7, C8 and C10 are
+about keeping a result up to date by its changes: every table is computed in full here, so it is what its query says by
+construction. There is no fuse (F): how many rows came says nothing of whether they are complete.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -352,3 +355,21 @@ def test_e1_three_transient_errors_use_the_budget_up_and_a_permanent_one_at_once
     assert [type(one) for one in answers] == [RetryIn, RetryIn, GiveUp]
     assert isinstance(decide_retry(budget, 1, Severity.PERMANENT, rng), GiveUp)
     assert isinstance(decide_retry(budget, 1, Severity.TRANSIENT, rng), RetryIn)
+
+
+REFRESHED = {
+    # ★ Theirs leaves the timestamp as it was; ours is complete to more, and Spark is not started for that.
+    "c5": "unit/tables/test_maintainer.py::test_a_value_that_a_loader_raised_without_new_rows_reaches_the_tables",
+    "c6": "spark/tables/test_tables.py::test_tables_over_tables_are_complete_to_what_they_were_made_from",
+    "c6_in_one_go": "unit/tables/test_maintainer.py::test_downstream_tables_are_computed_when_one_above_is_due",
+    "c9": "spark/tables/test_tables.py::test_an_equal_value_with_another_version_binds_again",
+    "x1": "spark/tables/test_queries.py::test_queries_are_read_as_spark_reads_them",
+    "x2": "crash/test_broken_builds.py::test_",
+}
+
+
+@pytest.mark.parametrize("place", REFRESHED.values(), ids=REFRESHED)
+def test_what_belongs_to_the_refresh_is_tested_with_it(place: str) -> None:
+    """There is a test of that name."""
+    path, name = place.split("::")
+    assert f"\ndef {name}" in (Path(__file__).parents[2] / path).read_text(encoding="utf-8")

@@ -31,7 +31,7 @@ def benchmarks_page() -> str:
 
 def _suite(result: Mapping[str, Any]) -> str:
     lines = [
-        f"\n## {result['suite']}\n",
+        f"\n## {result['suite']}",
         "",
         *_rows(result["measures"]),
         "",

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.page import benchmarks_page  # noqa: E402
 from tests.unit.cli import samples  # noqa: E402
 
 from tidegate import errors  # noqa: E402
@@ -307,6 +308,7 @@ PAGES = {
     "errors.md": errors_page,
     "status-json.md": status_page,
     "events.md": events_page,
+    "benchmarks.md": benchmarks_page,
 }
 
 

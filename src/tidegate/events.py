@@ -91,6 +91,11 @@ EVENTS: Final = _events(
         level=logging.ERROR,
     ),
     Event(
+        name="source_throttled",
+        what="A source is `max_drift` ahead of others of a group, and plans nothing until they have caught up.",
+        facts=("pipeline", "source", "waits_for", "reason"),
+    ),
+    Event(
         name="pruned",
         what="What readers gave up is deleted below `end`.",
         facts=("pipeline", "end", "files"),

@@ -33,6 +33,7 @@ class View:
     busy: int
     now_us: int
     token: int
+    is_throttled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +94,7 @@ class Planner:
         planned = RangeSet(one.range for one in view.plans)
         done = document.committed | document.skipped
         wanted = plan.candidates(numbers, window=window, planned=planned, done=done)
-        free = self._spec.max_inflight - view.busy
+        free = 0 if view.is_throttled else self._spec.max_inflight - view.busy
         if free <= 0 or not wanted or len(view.plans) >= plan.MAX_OPEN_PLANS:
             intent = Intent(document=document)
         else:
@@ -145,7 +146,7 @@ class Planner:
                 document = replace(document, positions=ends, committed_positions=ends)
         document, _ = self._with_advances(document, ends)
         stops = [step.ends for step in self._open_advances(document) if step.ends is not None]
-        free = self._spec.max_inflight - view.busy
+        free = 0 if view.is_throttled else self._spec.max_inflight - view.busy
         behind = not _reaches(document.positions, ends)
         if not behind or free <= 0 or len(view.plans) >= plan.MAX_OPEN_PLANS or self._is_collecting(view.now_us):
             return self._with_idle(Intent(document=document), view, known=not behind)
@@ -272,14 +273,15 @@ class Planner:
         """The intent in which parts that are known to have nothing more to say for the timeout are idle.
 
         `known`: the source was reached and everything it has is planned. A part is quiet while besides
-        nothing of it is in an open plan: those are kept until all sinks have published them.
+        nothing of it is in an open plan: those are kept until all sinks have published them. A source that
+        waits for others has not fallen silent.
         """
         document, timed = intent.document, self._rules.event_time
         if timed is None or timed.idle_timeout_us is None or document.tracker is None:
             return intent
         waiting = {part for one in (*view.plans, *intent.plans) for part in _parts_in(one)}
         quiet = {part: at_us for part, at_us in document.quiet_since_us.items() if part not in waiting}
-        if known:
+        if known and not view.is_throttled:
             quiet = {part: view.now_us for part in self._source.parts() if part not in waiting} | quiet
             tracker = event_time.judge_idle(
                 document.tracker,

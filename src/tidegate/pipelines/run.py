@@ -27,6 +27,7 @@ from tidegate.pipelines.faults import Fault, fault_of
 from tidegate.pipelines.intent import Planner, View
 from tidegate.pipelines.memory import Memory
 from tidegate.pipelines.worker import Bench, Order, Outcome, Outlet, carry_out
+from tidegate.progress.drift import Drift
 from tidegate.progress.ranges import Range, RangeSet
 from tidegate.progress.retries import RetryIn, decide_retry
 from tidegate.sinks.contract import Delivery, Ownership, Sink, SinkState
@@ -39,6 +40,10 @@ POLL_S: Final = 0.2
 CONTROL_POLL_US: Final = 400_000
 DRAIN_S: Final = 60.0
 SWEEP_AFTER_US: Final = 120_000_000
+
+
+def _nobody_to_wait_for() -> None:
+    """Of a source that no group binds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +59,7 @@ class Equipment:
     clock: Clock
     tell: Tell
     pins: Callable[[], Mapping[str, int]] = dict
+    drift: Callable[[], Drift | None] = _nobody_to_wait_for
     rng: random.Random = field(default_factory=random.Random)
 
 
@@ -93,6 +99,7 @@ class PipelineRun:
         self._source_tries = 0
         self._draining_since: float | None = None
         self._found_nothing = False
+        self._throttled_by: tuple[str, ...] = ()
 
     def run(self) -> Finished:
         """Work until there is no more to do (`once`), or until told to stop; give the lease back.
@@ -384,6 +391,7 @@ class PipelineRun:
             busy=len(self._running) + len(self._due()),
             now_us=self._now_us(),
             token=self._lease.token,
+            is_throttled=self._is_throttled(),
         )
         try:
             intent = self._planner.plan(view)
@@ -397,6 +405,15 @@ class PipelineRun:
             self._memory.add_plans(intent.plans)
             for plan in intent.plans:
                 self._tell_range("batch_planned", plan.range)
+
+    def _is_throttled(self) -> bool:
+        """Whether the source waits for others. A run of `--once` takes what is there: nobody would catch up in it."""
+        found = None if self._once else self._with.drift()
+        by = found.waits_for if found is not None and found.is_throttled else ()
+        if found is not None and by and by != self._throttled_by:
+            self._tell("source_throttled", source=self._spec.source, waits_for=list(by), reason=found.reason)
+        self._throttled_by = by
+        return bool(by)
 
     def _miss_source(self, fault: Fault) -> None:
         """The source does not answer: ask again later, in a run of `--once` only so often."""

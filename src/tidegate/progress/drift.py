@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tidegate.progress.groups import Group, check_kinds, distance_text
 from tidegate.progress.watermarks import Watermark
@@ -35,6 +35,11 @@ class Bound:
     def __post_init__(self) -> None:
         if self.max_drift < 0:
             raise ValueError(f"group {self.group.name} cannot have a drift below 0")
+
+
+def bounds_of(groups: Iterable[Group]) -> tuple[Bound, ...]:
+    """The bounds of the groups that set one."""
+    return tuple(Bound(group=group, max_drift=group.max_drift) for group in groups if group.max_drift is not None)
 
 
 def drift(

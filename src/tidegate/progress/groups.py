@@ -62,7 +62,10 @@ def parse_tolerance(text: str) -> Tolerance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Sources that must agree. `tolerance` counts microseconds, or is a number for integer watermarks."""
+    """Sources that must agree. `tolerance` counts microseconds, or is a number for integer watermarks.
+
+    `max_drift` counts the same: how far a member may run ahead of the others before it waits for them.
+    """
 
     name: str
     sources: tuple[str, ...]
@@ -71,6 +74,7 @@ class Group:
     bootstrap_open: bool = True
     stuck_after_us: int | None = None
     when_stuck: WhenStuck = WhenStuck.WARN
+    max_drift: int | None = None
     ad_hoc: bool = False
 
     def __post_init__(self) -> None:
@@ -80,6 +84,8 @@ class Group:
             raise ValueError(f"group {self.name} names a source twice")
         if self.tolerance < 0:
             raise ValueError(f"group {self.name} cannot have a tolerance below 0")
+        if self.max_drift is not None and self.max_drift < 0:
+            raise ValueError(f"group {self.name} cannot have a drift below 0")
 
     def is_stuck(self, heard_us: int | None, now_us: int) -> bool:
         """Whether a member that was last heard of then is stuck; one that never spoke is not, it is missing."""

@@ -119,11 +119,12 @@ def _check_bounds(group: Declared[Group], kind: ValueKind) -> None:
     spec, values = group.spec, group.values
     if spec is None or values is None:
         return
-    tolerance = values["tolerance"]
-    if tolerance is not None and tolerance.kind not in {None, kind}:
-        wanted = "a duration such as 30s" if kind is ValueKind.TIMESTAMP else "a whole number"
-        what = f"groups.{group.name}.tolerance must be {wanted}: the watermarks of its sources are {kind.value}s"
-        group.refuse(group.line_of("tolerance"), what)
+    for key in ("tolerance", "max_drift"):
+        distance = values[key]
+        if distance is not None and distance.kind not in {None, kind}:
+            wanted = "a duration such as 30s" if kind is ValueKind.TIMESTAMP else "a whole number"
+            what = f"groups.{group.name}.{key} must be {wanted}: the watermarks of its sources are {kind.value}s"
+            group.refuse(group.line_of(key), what)
     bound = spec.at_least
     if bound is not None and (ValueKind.TIMESTAMP if bound.value is None else bound.value.kind) is not kind:
         wanted = "a time, or now - 1h" if kind is ValueKind.TIMESTAMP else "a whole number"

@@ -292,7 +292,7 @@ def _start(values: Values) -> StartAt:
 
 def group(name: str, values: Values, problems: Problems) -> Group | None:
     """The group; None when it contradicts itself. Whether its sources fit together is judged later."""
-    tolerance, members = values["tolerance"], values["sources"]
+    tolerance, drift, members = values["tolerance"], values["max_drift"], values["sources"]
     line, key = values.line_of("sources"), f"{values.path}.sources"
     if not members:
         problems.add(line, f"{key} is empty; a group has at least one source")
@@ -309,6 +309,7 @@ def group(name: str, values: Values, problems: Problems) -> Group | None:
             bootstrap_open=values["bootstrap"] == "open",
             stuck_after_us=values["stuck_after"],
             when_stuck=WhenStuck(values["when_stuck"]),
+            max_drift=None if drift is None else drift.amount,
         ),
         values,
         problems,

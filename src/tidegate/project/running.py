@@ -171,6 +171,7 @@ def _pipeline_run(shop: _Shop, name: str, once: bool, stop: threading.Event) -> 
         clock=clock,
         tell=shop.tell,
         pins=lambda: wiring.pins(spec, store),
+        drift=lambda: wiring.drift_now(spec, store, pipeline.source),
     )
     return PipelineRun(equipment, once=once, stop=stop)
 

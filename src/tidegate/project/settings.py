@@ -275,6 +275,8 @@ GROUP: Final = Section(
         Key(name="sources", kind=list_of(NAME, "a list of sources"), doc="The sources that must agree.", required=True),
         Key(name="tolerance", kind=TOLERANCE, shown="0s",
             doc="How far their watermarks may be apart: a duration, or a number for integer watermarks."),
+        Key(name="max_drift", kind=TOLERANCE, shown="none",
+            doc="How far a source may run ahead: beyond that it waits for the others; not with `--once`."),
         Key(name="at_least", kind=AT_LEAST, shown="none",
             doc="What every watermark must have reached: `now - 1h`, a time, or a number."),
         Key(name="bootstrap", kind=choice("open", "closed"), default="open",

@@ -18,6 +18,7 @@ from tidegate.sources.specs import SourceSpec
 if TYPE_CHECKING:
     from tidegate.lake.table import LakeTable
     from tidegate.ledger.contract import Store
+    from tidegate.progress.drift import Drift
     from tidegate.sinks.contract import Sink
     from tidegate.sources.contract import Source
     from tidegate.spark.session import Spark
@@ -97,6 +98,17 @@ def pins(spec: ProjectSpec, store: Store) -> dict[str, int]:
     from tidegate.tables import documents
 
     return documents.pins(store, frozenset(spec.tables))
+
+
+def drift_now(spec: ProjectSpec, store: Store, source: str) -> Drift:
+    """Whether the source has run too far ahead of those that its groups bind it to."""
+    from tidegate.pipelines import peers
+    from tidegate.progress.drift import bounds_of
+
+    readers: dict[str, list[str]] = {}
+    for name, pipeline in spec.pipelines.items():
+        readers.setdefault(pipeline.source, []).append(name)
+    return peers.drift_now(store, source, bounds_of(spec.groups.values()), spec.sources, readers)
 
 
 def open_source(spec: ProjectSpec, source: SourceSpec, store: Store, clock: Clock | None = None) -> Source:

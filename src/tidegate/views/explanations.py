@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tidegate import errors
 from tidegate.clock import from_micros, to_micros
 from tidegate.progress.cut import NOT_PUBLISHED, STUCK
+from tidegate.progress.drift import bounds_of, drift
 from tidegate.progress.groups import Group
 from tidegate.progress.watermarks import Watermark
 from tidegate.tables.documents import Row, TableDocument
@@ -129,8 +130,27 @@ def explain_source(scene: Scene, source: SourceStatus) -> Explanation:
             "read_by": source.read_by,
             "groups": groups,
             "tables": tables,
+            "throttled": _throttled(scene, source),
         },
     )
+
+
+def _throttled(scene: Scene, source: SourceStatus) -> str | None:
+    """Why nothing more is planned of a source that goes on by itself: it is too far ahead of others."""
+    watermarks = {name: one.watermark for name, one in scene.status.sources.items()}
+    try:
+        return drift(source.name, bounds_of(scene.groups.values()), watermarks, idle=_idle(scene)).reason
+    except errors.MixedKinds as mixed:
+        return mixed.message
+
+
+def _idle(scene: Scene) -> set[str]:
+    read = {name: [scene.status.pipelines[by] for by in one.read_by] for name, one in scene.status.sources.items()}
+    return {name for name, by in read.items() if by and all(_is_idle(one) for one in by)}
+
+
+def _is_idle(pipeline: PipelineStatus) -> bool:
+    return bool(pipeline.partitions) and all(part.idle for part in pipeline.partitions)
 
 
 def explain_group(scene: Scene, group: GroupStatus) -> Explanation:

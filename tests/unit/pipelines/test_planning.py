@@ -52,6 +52,7 @@ class Bench:
         self.document: PipelineDocument = document_of()
         self.plans: list[PlanDocument] = []
         self.busy = 0
+        self.is_throttled = False
 
     def numbered(self, **options: Any) -> NumberedSource:
         spec = NumberedSpec(
@@ -97,7 +98,15 @@ class Bench:
 
     def intent(self, planner: Planner) -> Intent:
         now_us = to_micros(self.clock.now())
-        return planner.plan(View(document=self.document, plans=self.plans, busy=self.busy, now_us=now_us, token=7))
+        view = View(
+            document=self.document,
+            plans=self.plans,
+            busy=self.busy,
+            now_us=now_us,
+            token=7,
+            is_throttled=self.is_throttled,
+        )
+        return planner.plan(view)
 
     def complete(self, *, published: bool = True) -> None:
         """All that is planned is delivered and published."""
@@ -407,6 +416,27 @@ def test_nobody_is_known_to_be_silent_while_something_is_left_to_plan(bench: Ben
     bench.clock.advance(100 * SECOND_US)
     bench.plan(planner)
     assert idle(bench) == []
+
+
+def test_a_throttled_source_plans_nothing_and_is_not_idle_and_goes_on_where_it_was(bench: Bench) -> None:
+    """It waits for the others of its group; that it does is no silence of its own."""
+    _, planner = silent(bench)
+    bench.is_throttled = True
+    for _ in range(3):
+        bench.clock.advance(100 * SECOND_US)
+        assert bench.plan(planner) == []
+    assert idle(bench) == []
+    bench.is_throttled = False
+    assert bench.plan(planner)[0].lo == 4
+
+
+def test_a_throttled_source_that_is_cut_keeps_its_place(bench: Bench) -> None:
+    bench.land("a", "b")
+    planner = bench.planner(bench.landing(), once=False)
+    bench.is_throttled = True
+    assert (bench.plan(planner), dict(bench.document.positions)) == ([], {})
+    bench.is_throttled = False
+    assert bench.plan(planner)[0].lo == 0
 
 
 def test_silence_is_remembered_across_runs(bench: Bench) -> None:

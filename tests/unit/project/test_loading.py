@@ -283,13 +283,14 @@ class TestUnits:
         external = "sources:\n  a: {type: external, table: a}\n  n: {type: external, table: n, watermark: integer}\n"
         spec = loaded(
             external + "groups:\n  times: {sources: [a], at_least: 2026-03-01T12:00:00+01:00, tolerance: 0}\n"
-            "  numbers: {sources: [n], at_least: 5, tolerance: 3}\n"
+            "  numbers: {sources: [n], at_least: 5, tolerance: 3, max_drift: 9}\n"
         )
         times, numbers = spec.groups["times"], spec.groups["numbers"]
         assert times.at_least is not None
         assert times.at_least.text == "2026-03-01T11:00:00Z"
         assert numbers.at_least is not None
         assert (numbers.at_least.value, numbers.tolerance) == (Watermark.of_integer(5), 3)
+        assert (times.max_drift, numbers.max_drift) == (None, 9)
 
 
 def generator(line: str) -> str:

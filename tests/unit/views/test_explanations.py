@@ -8,9 +8,10 @@ import pytest
 
 from tests.unit.cli import samples
 from tidegate.progress.cut import NOT_PUBLISHED
+from tidegate.progress.groups import Group
 from tidegate.progress.ranges import EMPTY, RangeSet
-from tidegate.progress.watermarks import ValueKind
-from tidegate.views.explanations import Scene, explain_pipeline, explain_table
+from tidegate.progress.watermarks import ValueKind, Watermark
+from tidegate.views.explanations import Scene, explain_pipeline, explain_source, explain_table
 from tidegate.views.values import PipelineStatus, SourceStatus
 
 SCENE = Scene(status=samples.STATUS, groups={}, documents={})
@@ -51,3 +52,18 @@ def test_an_external_table_that_is_not_there_is_the_loaders_to_load() -> None:
     both = explain_table(scene, replace(waiting, blocked_by=("fx", "orders"))).remedy
     assert both is not None
     assert both.endswith("tidegate run --once publishes it, when its rows are there")
+
+
+@pytest.mark.parametrize(
+    ("max_drift", "throttled"), [(59, "orders is 60 ahead of rates in group pair (at most 59)"), (60, None)]
+)
+def test_a_source_that_is_too_far_ahead_says_whom_it_waits_for(max_drift: int, throttled: str | None) -> None:
+    """As the runner decides it: beyond the bound, not at it."""
+    sources = {
+        name: SourceStatus(name=name, watermark=Watermark.of_integer(value), kind=ValueKind.INTEGER, type="external")
+        for name, value in (("orders", 160), ("rates", 100))
+    }
+    pair = Group(name="pair", sources=("orders", "rates"), max_drift=max_drift)
+    scene = replace(SCENE, status=replace(samples.STATUS, sources=sources), groups={"pair": pair})
+    assert explain_source(scene, sources["orders"]).facts["throttled"] == throttled
+    assert explain_source(scene, sources["rates"]).facts["throttled"] is None

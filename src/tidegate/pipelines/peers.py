@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidegate.ledger.contract import Store
 from tidegate.pipelines.documents import PipelineDocument, read_state
-from tidegate.progress.drift import Bound, Drift, drift
+from tidegate.progress.drift import Bound, Drift, drift_or_wait
 from tidegate.progress.watermarks import Watermark
 from tidegate.sources import advances
 from tidegate.sources.specs import ExternalSpec, SourceSpec
@@ -28,7 +28,7 @@ def drift_now(
     documents = {one: [read_state(store, name) for name in readers.get(one, ())] for one in near}
     watermarks = {one: _reached(found) if found else _said(store, sources[one]) for one, found in documents.items()}
     idle = {one for one, found in documents.items() if found and all(_is_idle(document) for document in found)}
-    return drift(source, bounds, watermarks, idle=idle)
+    return drift_or_wait(source, bounds, watermarks, idle=idle)
 
 
 def _reached(documents: Iterable[PipelineDocument | None]) -> Watermark | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from tidegate import errors
 from tidegate.progress.groups import Group, check_kinds, distance_text
 from tidegate.progress.watermarks import Watermark
 from tidegate.quick import dataclass
@@ -72,6 +73,22 @@ def drift(
         if one.ahead is not None and (found.ahead is None or one.ahead > found.ahead):
             found = one
     return found
+
+
+def drift_or_wait(
+    source: str,
+    bounds: Sequence[Bound],
+    watermarks: Mapping[str, Watermark | None],
+    *,
+    idle: Collection[str] = (),
+) -> Drift:
+    """`drift`, where a source waits for whoever it cannot be compared with."""
+    try:
+        return drift(source, bounds, watermarks, idle=idle)
+    except errors.MixedKinds as mixed:
+        members = {one for bound in bounds if source in bound.group.sources for one in bound.group.sources}
+        by = tuple(sorted(members - {source}))
+        return Drift(source=source, is_throttled=True, waits_for=by, reason=mixed.message)
 
 
 def _within(source: str, own: Watermark, bound: Bound, others: Mapping[str, Watermark | None]) -> Drift:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tidegate import errors
 from tidegate.clock import from_micros, to_micros
 from tidegate.progress.cut import NOT_PUBLISHED, STUCK
-from tidegate.progress.drift import bounds_of, drift
+from tidegate.progress.drift import Drift, bounds_of, drift_or_wait
 from tidegate.progress.groups import Group
 from tidegate.progress.watermarks import Watermark
 from tidegate.tables.documents import Row, TableDocument
@@ -74,12 +74,14 @@ def explain_table(scene: Scene, table: TableStatus) -> Explanation:
 def explain_pipeline(scene: Scene, pipeline: PipelineStatus) -> Explanation:
     """Why the mark of a pipeline is where it is, and what its watermark waits for."""
     holder = next((part for part in pipeline.partitions if part.blocking and len(pipeline.partitions) > 1), None)
+    waits = _drift(scene, pipeline.source)
+    is_throttled = waits.is_throttled and not (pipeline.reason or pipeline.failures)
     return Explanation(
         name=pipeline.name,
         kind="pipeline",
         standing=pipeline.state.value,
-        reason=_pipeline_reason(pipeline),
-        blocked_by=_in_the_way(pipeline),
+        reason=waits.reason if is_throttled else _pipeline_reason(pipeline),
+        blocked_by=waits.waits_for if is_throttled else _in_the_way(pipeline),
         since=pipeline.since or (pipeline.gap_since if pipeline.gaps else None),
         remedy=_pipeline_remedy(pipeline),
         facts={
@@ -130,18 +132,15 @@ def explain_source(scene: Scene, source: SourceStatus) -> Explanation:
             "read_by": source.read_by,
             "groups": groups,
             "tables": tables,
-            "throttled": _throttled(scene, source),
+            "throttled": _drift(scene, source.name).reason,
         },
     )
 
 
-def _throttled(scene: Scene, source: SourceStatus) -> str | None:
-    """Why nothing more is planned of a source that goes on by itself: it is too far ahead of others."""
+def _drift(scene: Scene, source: str) -> Drift:
+    """Whether nothing more is planned of a source for now, because it is too far ahead of others."""
     watermarks = {name: one.watermark for name, one in scene.status.sources.items()}
-    try:
-        return drift(source.name, bounds_of(scene.groups.values()), watermarks, idle=_idle(scene)).reason
-    except errors.MixedKinds as mixed:
-        return mixed.message
+    return drift_or_wait(source, bounds_of(scene.groups.values()), watermarks, idle=_idle(scene))
 
 
 def _idle(scene: Scene) -> set[str]:

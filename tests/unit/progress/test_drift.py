@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate import errors
-from tidegate.progress.drift import Bound, drift
+from tidegate.progress.drift import Bound, bounds_of, drift, drift_or_wait
 from tidegate.progress.groups import Group
 from tidegate.progress.watermarks import Watermark
 
@@ -55,6 +57,16 @@ def test_a_drift_below_nothing_and_mixed_values_are_refused() -> None:
         Bound(group=PAIR.group, max_drift=-1)
     with pytest.raises(errors.MixedKinds):
         drift("a", [PAIR], {"a": Watermark.of_micros(1), "b": Watermark.of_integer(1)})
+
+
+def test_whoever_cannot_be_compared_is_waited_for() -> None:
+    """Nobody runs away because something is wrong."""
+    mixed = drift_or_wait("a", [PAIR], {"a": Watermark.of_micros(1), "b": Watermark.of_integer(1)})
+    assert (mixed.is_throttled, mixed.waits_for) == (True, ("b",))
+    assert mixed.reason is not None
+    assert "b: integer" in mixed.reason
+    assert drift_or_wait("a", [PAIR], at(a=60, b=0)) == drift("a", [PAIR], at(a=60, b=0))
+    assert [one.max_drift for one in bounds_of([PAIR.group, replace(PAIR.group, max_drift=0)])] == [0]
 
 
 SOURCES = "abcd"

@@ -67,3 +67,11 @@ def test_a_source_that_is_too_far_ahead_says_whom_it_waits_for(max_drift: int, t
     scene = replace(SCENE, status=replace(samples.STATUS, sources=sources), groups={"pair": pair})
     assert explain_source(scene, sources["orders"]).facts["throttled"] == throttled
     assert explain_source(scene, sources["rates"]).facts["throttled"] is None
+    waiting = explain_pipeline(scene, replace(GAP, source="orders"))
+    told = (
+        (throttled, ("rates",))
+        if throttled
+        else ("checkpoints 1004, 1007 to 1009, 1020 to 1029 have not arrived", ("orders",))
+    )
+    assert (waiting.reason, waiting.blocked_by) == told
+    assert explain_pipeline(scene, replace(samples.FAILED, source="orders")).blocked_by == ("lake",)

@@ -244,6 +244,9 @@ class Trials:
         """Learn what the tests reach where that is not known, and let the mutants be tried."""
         self._session = session
         self._items = {item.nodeid: item for item in session.items}
+        if state() != self._stamp:
+            print("the core or its tests have changed meanwhile: run it again", flush=True)
+            return True
         if _reach(self._stamp) is None:
             print("the tests run once, to learn what they reach", flush=True)
             _, status = os.waitpid(fork(self._learn), 0)
@@ -364,6 +367,11 @@ def digest(paths: Iterable[Path]) -> str:
     return whole.hexdigest()[:16]
 
 
+def state() -> str:
+    """The core and its tests, as they are now."""
+    return f"{digest(CORE.glob('*.py'))}-{digest(TESTS.glob('*.py'))}"
+
+
 def main(arguments: Sequence[str]) -> int:
     """Try the mutants that were not yet, and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -405,12 +413,12 @@ def main(arguments: Sequence[str]) -> int:
             print(f"survived  {mutant.key}  ({mutant.module}.py:{mutant.line})", flush=True)
 
     until = time.monotonic() + chosen.minutes * 60
+    began = state()
     trial = partial(judge, jobs=chosen.jobs, until=until, tell=tell)
     trial([mutant for mutant in waiting if not mutant.is_inside], survives_loading)
     inside = [mutant for mutant in waiting if mutant.is_inside]
     if inside and time.monotonic() < until:
-        stamp = f"{digest(CORE.glob('*.py'))}-{tests}"
-        pytest.main([*OPTIONS, "-p", "no:terminal", *in_order("")], plugins=[Trials(stamp, partial(trial, inside))])
+        pytest.main([*OPTIONS, "-p", "no:terminal", *in_order("")], plugins=[Trials(began, partial(trial, inside))])
     return report(everything, verdicts, argued())
 
 

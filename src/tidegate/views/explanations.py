@@ -83,7 +83,7 @@ def explain_pipeline(scene: Scene, pipeline: PipelineStatus) -> Explanation:
         reason=waits.reason if is_throttled else _pipeline_reason(pipeline),
         blocked_by=waits.waits_for if is_throttled else _in_the_way(pipeline),
         since=pipeline.since or (pipeline.gap_since if pipeline.gaps else None),
-        remedy=_pipeline_remedy(pipeline),
+        remedy=_catching_up(scene, waits.waits_for) if is_throttled else _pipeline_remedy(pipeline),
         facts={
             "source": pipeline.source,
             "runner": pipeline.runner,
@@ -135,6 +135,12 @@ def explain_source(scene: Scene, source: SourceStatus) -> Explanation:
             "throttled": _drift(scene, source.name).reason,
         },
     )
+
+
+def _catching_up(scene: Scene, names: Iterable[str]) -> str:
+    known = [scene.status.sources[name] for name in names if name in scene.status.sources]
+    moves = [f"{one.name}: {move}" for one in known if (move := _source_remedy(scene, one)) is not None]
+    return "; ".join(moves) or f"{_and(tuple(names))} must catch up"
 
 
 def _drift(scene: Scene, source: str) -> Drift:

@@ -74,4 +74,6 @@ def test_a_source_that_is_too_far_ahead_says_whom_it_waits_for(max_drift: int, t
         else ("checkpoints 1004, 1007 to 1009, 1020 to 1029 have not arrived", ("orders",))
     )
     assert (waiting.reason, waiting.blocked_by) == told
+    assert waiting.remedy is not None
+    assert ("rates" in waiting.remedy) is (throttled is not None)
     assert explain_pipeline(scene, replace(samples.FAILED, source="orders")).blocked_by == ("lake",)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tidegate import errors
 from tidegate.pipelines.documents import (
     Failure,
     Maxima,
@@ -96,7 +97,14 @@ def _row_bytes(known: float | None, intake: Intake) -> float | None:
 
 
 def failed(document: PipelineDocument, failure: Failure) -> PipelineDocument:
-    """The document with a failure noted; a later one of the same piece and sink replaces it."""
+    """The document with a failure noted; a later one of the same piece and sink replaces it.
+
+    Only that a file is another one by now does not: it could not be read before, and is planned anew.
+    """
+    if failure.code == errors.SourceChanged.code and any(
+        one.code == errors.SourceError.code and one.range.covers(failure.range) for one in document.failures
+    ):
+        return document
     others = tuple(
         one for one in document.failures if one.sink != failure.sink or not one.range.intersect(failure.range)
     )

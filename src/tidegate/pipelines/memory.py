@@ -84,6 +84,15 @@ class Memory:
             key = plan_key(self.pipeline, plan.epoch, plan.range)
             self._pending[key] = Put(key=key, body=plan.to_body(), expect=None, token=self._token, history=False)
 
+    def remake_plans(self, plans: Iterable[PlanDocument]) -> None:
+        """Open plans that read other files from now on, written with the next save."""
+        for plan in plans:
+            self._plans[plan.range.lo] = plan
+            key = plan_key(self.pipeline, plan.epoch, plan.range)
+            known = self._store.get(key)
+            expect = None if known is None else known.version
+            self._pending[key] = Put(key=key, body=plan.to_body(), expect=expect, token=self._token, history=False)
+
     def add_receipts(self, receipts: Iterable[Receipt]) -> None:
         """New receipts, written with the next save."""
         for receipt in receipts:

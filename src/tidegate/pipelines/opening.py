@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tidegate import errors
@@ -15,15 +15,16 @@ from tidegate.pipelines.documents import (
     Failure,
     Phase,
     PipelineDocument,
+    PlanDocument,
     SinkProgress,
     Standing,
     lease_key,
 )
 from tidegate.pipelines.intent import tracker_of
-from tidegate.progress.ranges import Range
+from tidegate.progress.ranges import Range, RangeSet
 from tidegate.sinks.contract import SinkState
 from tidegate.sinks.specs import From, SinkSpec
-from tidegate.sources.contract import Source
+from tidegate.sources.contract import NumberingSource, Source
 from tidegate.sources.specs import SourceSpec
 
 
@@ -121,6 +122,37 @@ def check_kept(name: str, sink: SinkProgress, state: SinkState) -> None:
         what=f"it shows {shown}, though checkpoint {end - 1} was published in it: its place was emptied or is another",
         hint="bring its old contents or place back, or give the sink another name and `from: now`",
     )
+
+
+def mended(
+    document: PipelineDocument, plans: Sequence[PlanDocument], source: Source, *, busy: RangeSet, token: int
+) -> list[PlanDocument]:
+    """The plans as they become where a good file was put in the place of one that could not be read.
+
+    A stored plan wins over what is there now, since a sink may have the rows of then. No sink has any
+    of a number whose file did not read: what is there now is planned. A file that was changed without
+    a failure before stays refused.
+    """
+    unread = [one.range for one in document.failures if one.code == errors.SourceError.code]
+    if not unread or not isinstance(source, NumberingSource):
+        return []
+    failed = RangeSet(unread)
+    read = document.taken | Range(0, document.marks.end or 0) | busy
+    for sink in document.sinks.values():
+        read = read | sink.delivered
+    found = []
+    for plan in plans:
+        wanted = (failed & plan.range) - read
+        if not wanted:
+            continue
+        try:
+            now = {one.number: one for one in source.slices(wanted)}
+        except errors.SourceUnreachable:
+            continue  # gone for now: the next try tells
+        slices = tuple(now.get(one.number, one) for one in plan.slices)
+        if slices != plan.slices:
+            found.append(replace(plan, slices=slices, token=token))
+    return found
 
 
 def adopted(document: PipelineDocument, name: str, state: SinkState) -> PipelineDocument:

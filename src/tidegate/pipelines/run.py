@@ -156,6 +156,8 @@ class PipelineRun:
         self._lease = lease
         self._memory = Memory(self._with.store, self._spec.name, lease)
         transform = self._load_transform()
+        if self._memory.document is not None:
+            self._mend(self._memory.document)
         document = opening.opened_document(
             self._memory.document, self._spec, self._with.source, token=lease.token, now_us=self._now_us()
         )
@@ -384,7 +386,16 @@ class PipelineRun:
 
     # planning and handing out
 
+    def _mend(self, document: PipelineDocument) -> None:
+        """Plan anew what could not be read, where another file is there by now."""
+        busy = RangeSet(self._running)
+        mended = opening.mended(document, self._memory.plans, self._with.source, busy=busy, token=self._lease.token)
+        self._memory.remake_plans(mended)
+        for plan in mended:
+            self._tell_range("batch_planned", plan.range)
+
     def _plan(self) -> None:
+        self._mend(self._doc)
         view = View(
             document=self._doc,
             plans=self._memory.plans,

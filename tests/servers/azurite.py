@@ -1,4 +1,4 @@
-"""Azurite, Microsoft's own emulator of its blobs: an npm package, too large for every machine that runs the tests."""
+"""Azurite, Microsoft's own emulator of Azure's blobs."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Azurite:
 
     @staticmethod
     def program() -> Path | None:
-        """Where `npm install azurite` in the cache folder, or anybody, put it."""
-        found = CACHE / "azurite" / "node_modules" / ".bin" / "azurite-blob"
+        """Where scripts/setup-servers, or anybody, put it."""
+        found = sorted(CACHE.glob("azurite-*/node_modules/.bin/azurite-blob"))
         elsewhere = shutil.which("azurite-blob")
-        return found if found.exists() else Path(elsewhere) if elsewhere else None
+        return found[-1] if found else Path(elsewhere) if elsewhere else None
 
     def __enter__(self) -> Self:
         command = [str(self.program()), "--silent", "--skipApiVersionCheck", "--location", str(self.folder)]

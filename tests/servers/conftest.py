@@ -10,9 +10,6 @@ from tests.servers.azurite import Azurite
 from tests.servers.postgres import Postgres
 from tests.servers.s3 import S3
 
-#: Azurite is not among what scripts/setup-servers installs (186 MB of Node); who has it, runs its tests.
-collect_ignore = [] if Azurite.program() else ["test_azure_ledger.py"]
-
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
@@ -35,4 +32,13 @@ def s3() -> Iterator[S3]:
     if S3.program() is None:
         pytest.skip("no S3 server was built (scripts/setup-servers)")
     with S3() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[Azurite]:
+    """A private Azure server; each test makes a container of its own in it."""
+    if Azurite.program() is None:
+        pytest.skip("Azurite is not installed (scripts/setup-servers)")
+    with Azurite() as server:
         yield server

@@ -1,4 +1,4 @@
-"""The contract of a store, kept by Azurite. Collected only where Azurite is (conftest.py)."""
+"""The contract of a store, kept by Azure's blobs as Azurite emulates them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,6 @@ from tidegate.ledger.objects import ObjectStoreLedger
 from tidegate.testing.store_contract import StoreContract
 
 pytestmark = pytest.mark.server
-
-
-@pytest.fixture(scope="module")
-def azurite() -> Iterator[Azurite]:
-    with Azurite() as server:
-        yield server
 
 
 class TestAzure(StoreContract):

@@ -10,6 +10,7 @@ from tidegate.clock import from_micros, to_micros
 from tidegate.progress.cut import NOT_PUBLISHED, STUCK
 from tidegate.progress.drift import Drift, bounds_of, drift_or_wait
 from tidegate.progress.groups import Group
+from tidegate.progress.ranges import Range, RangeSet
 from tidegate.progress.watermarks import Watermark
 from tidegate.tables.documents import Row, TableDocument
 from tidegate.tables.judge import NOT_REBUILDABLE
@@ -339,13 +340,16 @@ def _pipeline_reason(pipeline: PipelineStatus) -> str:
         return pipeline.reason
     if pipeline.failures and pipeline.gaps:
         return pipeline.failures[0].message
+    missing = _missing(pipeline)
+    if missing:
+        return f"{numbers_text(missing)} {'has' if missing.size == 1 else 'have'} not arrived"
     if pipeline.gaps:
-        return f"{numbers_text(pipeline.gaps)} {'has' if pipeline.gaps.size == 1 else 'have'} not arrived"
+        return f"{numbers_text(pipeline.gaps)} {'is' if pipeline.gaps.size == 1 else 'are'} not planned yet"
     if pipeline.checkpoint_hi_inclusive is None:
         return "nothing of its source is there yet"
-    missing = [sink for sink in pipeline.sinks if sink.missing]
-    if missing:
-        return f"complete to {pipeline.checkpoint_hi_inclusive}; sink {missing[0].name} catches up"
+    behind = [sink for sink in pipeline.sinks if sink.missing]
+    if behind:
+        return f"complete to {pipeline.checkpoint_hi_inclusive}; sink {behind[0].name} catches up"
     if pipeline.dead_letters:
         dead = count_text(pipeline.dead_letters, "row")
         return (
@@ -354,10 +358,16 @@ def _pipeline_reason(pipeline: PipelineStatus) -> str:
     return f"complete to {pipeline.checkpoint_hi_inclusive}, which is all that there is"
 
 
+def _missing(pipeline: PipelineStatus) -> RangeSet:
+    """The numbers that are not there. Plans are made in order: what lies above all of them may be there by now."""
+    planned = [span.hi for numbers in (pipeline.ahead, pipeline.in_flight) for span in numbers]
+    return pipeline.gaps & Range(0, max(planned, default=0))
+
+
 def _in_the_way(pipeline: PipelineStatus) -> tuple[str, ...]:
     """The sinks that failed; else the source, where a number has not arrived."""
     failed = tuple(dict.fromkeys(one.sink for one in pipeline.failures if one.sink is not None))
-    return failed or ((pipeline.source,) if pipeline.gaps - pipeline.orphaned else ())
+    return failed or ((pipeline.source,) if _missing(pipeline) - pipeline.orphaned else ())
 
 
 def _pipeline_remedy(pipeline: PipelineStatus) -> str | None:
@@ -370,8 +380,11 @@ def _pipeline_remedy(pipeline: PipelineStatus) -> str | None:
             pass
     if pipeline.orphaned:
         return f"tidegate run {pipeline.name} does again what its last runner left"
-    if pipeline.gaps:
-        return f"{numbers_text(pipeline.gaps)} must arrive; what lies above is delivered and waits"
+    missing = _missing(pipeline)
+    if missing:
+        return f"{numbers_text(missing)} must arrive; what lies above is delivered and waits"
+    if pipeline.gaps and pipeline.state is not State.RUNNING:
+        return f"tidegate run {pipeline.name}"
     behind = [sink for sink in pipeline.sinks if sink.missing]
     if behind:
         return f"sink {behind[0].name} must take rows again: {behind[0].error or 'it is tried again'}"

@@ -9,13 +9,14 @@ import pytest
 from tests.unit.cli import samples
 from tidegate.progress.cut import NOT_PUBLISHED
 from tidegate.progress.groups import Group
-from tidegate.progress.ranges import EMPTY, RangeSet
+from tidegate.progress.ranges import EMPTY, Range, RangeSet
 from tidegate.progress.watermarks import ValueKind, Watermark
 from tidegate.views.explanations import Scene, explain_pipeline, explain_source, explain_table
-from tidegate.views.values import PipelineStatus, SourceStatus
+from tidegate.views.values import PipelineStatus, SourceStatus, State
 
 SCENE = Scene(status=samples.STATUS, groups={}, documents={})
-GAP = replace(samples.FAILED, failures=(), reason=None, state=samples.NEW.state)
+AHEAD = RangeSet.of(1005, 1006, Range(1010, 1020), 1030)
+GAP = replace(samples.FAILED, failures=(), reason=None, state=samples.NEW.state, ahead=AHEAD)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,18 @@ def test_a_missing_number_says_what_moves_the_mark() -> None:
     told = explain_pipeline(SCENE, replace(GAP, gaps=RangeSet.of(1004)))
     assert told.reason == "checkpoint 1004 has not arrived"
     assert told.remedy == "checkpoint 1004 must arrive; what lies above is delivered and waits"
+
+
+def test_numbers_that_are_there_and_not_planned_are_not_called_missing() -> None:
+    """Plans are made in order: above all of them nobody has looked yet."""
+    backlog = replace(GAP, gaps=RangeSet.of(Range(1004, 1010)), ahead=EMPTY)
+    told = explain_pipeline(SCENE, replace(backlog, state=State.RUNNING))
+    assert (told.reason, told.blocked_by) == ("checkpoints 1004 to 1009 are not planned yet", ())
+    assert told.remedy is None or "must arrive" not in told.remedy
+    stopped = explain_pipeline(SCENE, replace(backlog, state=State.IDLE))
+    assert stopped.remedy == f"tidegate run {GAP.name}"
+    both = explain_pipeline(SCENE, replace(backlog, ahead=RangeSet.of(1005), gaps=RangeSet.of(1004, 1006)))
+    assert both.reason == "checkpoint 1004 has not arrived"
 
 
 def test_an_external_table_that_is_not_there_is_the_loaders_to_load() -> None:

@@ -55,7 +55,8 @@ check: $(READY)
 test: setup servers
 	@mkdir -p build
 	@$(MAKE) --no-print-directory lint types architecture
-	@TIDEGATE_EXAMPLES=thorough $(PYTEST) -n 2 --dist loadfile tests
+	@# Few and long tests first (blackbox, crash), many and short ones last (unit): no worker waits for the other.
+	@TIDEGATE_EXAMPLES=thorough $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --durations=15 tests
 
 bench: setup
 	@$(PY) -m benchmarks.run $(ONLY)

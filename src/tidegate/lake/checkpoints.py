@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import closing
 from typing import Any, Final
 
 import deltalake
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tidegate import effects, errors
-from tidegate.lake import log
+from tidegate.lake import log, parquet_files
 from tidegate.lake.log import DataFile, TableShape
 from tidegate.lake.storage import Storage
 
@@ -37,8 +35,7 @@ def write(storage: Storage, *, table: str) -> int:
 def load(storage: Storage, version: int) -> tuple[list[DataFile], TableShape] | None:
     """The files and the shape of a version by its log checkpoint; None when that does not read."""
     try:
-        with closing(storage.open(log.checkpoint_path(version))) as opened:
-            read = pq.read_table(opened, columns=["add", "metaData"])
+        read = parquet_files.rows(storage, log.checkpoint_path(version), columns=["add", "metaData"])
     except (pa.ArrowException, OSError, errors.LakeUnavailable):
         return None
     shape = next((_shape(one) for one in read.column("metaData").to_pylist() if one is not None), None)

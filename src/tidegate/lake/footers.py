@@ -6,7 +6,6 @@ Heavy: loads pyarrow.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate import errors
-from tidegate.lake import schemas
+from tidegate.lake import parquet_files, schemas
 from tidegate.lake.storage import Storage
 
 #: Longer texts are cut in the statistics.
@@ -54,11 +53,11 @@ class _Untold(Exception):
 
 def read(storage: Storage, path: str, *, stats_columns: Sequence[str], table: str) -> Footer:
     """The footer of a file. Raises `SchemaMismatch` for types that a lake table cannot hold."""
-    with closing(storage.open(path)) as opened:
-        try:
-            metadata = pq.ParquetFile(opened).metadata
-        except pa.ArrowException as exc:
-            raise errors.LakeError(table=table, what=f"the staged file {path} does not read: {exc}") from exc
+    try:
+        with parquet_files.opened(storage, path) as file:
+            metadata = file.metadata
+    except pa.ArrowException as exc:
+        raise errors.LakeError(table=table, what=f"the staged file {path} does not read: {exc}") from exc
     columns = {field.name: _delta_type(field.type, field.name, table) for field in metadata.schema.to_arrow_schema()}
     return Footer(rows=metadata.num_rows, columns=columns, stats=statistics(metadata, stats_columns))
 

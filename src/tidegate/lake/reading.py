@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tidegate import errors
-from tidegate.lake import schemas
+from tidegate.lake import parquet_files, schemas
 from tidegate.lake.log import DataFile
 from tidegate.lake.storage import Storage, literally
 from tidegate.lake.table import LakeTable
@@ -61,8 +59,7 @@ def rows_of(
     for file in files:
         if left is not None and left <= 0:
             break
-        with closing(storage.open(file.path)) as opened:
-            parts.append(_conformed(_read(pq.ParquetFile(opened), wanted, left), wanted))
+        parts.append(_conformed(parquet_files.rows(storage, file.path, columns=wanted.names, limit=left), wanted))
         left = None if left is None else left - parts[-1].num_rows
     return pa.concat_tables([wanted.empty_table(), *parts])
 
@@ -118,14 +115,6 @@ def _decimal(name: str) -> pa.DataType:
 
 def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
     return schema if columns is None else pa.schema([schema.field(name) for name in columns])
-
-
-def _read(file: pq.ParquetFile, wanted: pa.Schema, limit: int | None) -> pa.Table:
-    there = [name for name in wanted.names if name in file.schema_arrow.names]
-    if limit is None:
-        return file.read(columns=there)
-    batch = next(file.iter_batches(batch_size=limit, columns=there), None)
-    return file.schema_arrow.empty_table().select(there) if batch is None else pa.Table.from_batches([batch])
 
 
 def _conformed(read: pa.Table, wanted: pa.Schema) -> pa.Table:

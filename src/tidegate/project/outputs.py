@@ -24,6 +24,7 @@ from tidegate.sources.specs import ExternalSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow import fs
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -256,7 +257,8 @@ def to_arrow(output: Output, *, limit: int | None = None) -> pa.Table:
         case Layout.EXTERNAL:
             from deltalake import DeltaTable  # noqa: PLC0415  heavy
 
-            rows = DeltaTable(output.url, version=output.version).to_pyarrow_dataset()
+            files = _native(Storage(output.url, table=output.name))
+            rows = DeltaTable(output.url, version=output.version).to_pyarrow_dataset(filesystem=files)
             return rows.to_table() if limit is None else rows.head(limit)
         case Layout.PARQUET:
             from tidegate.sinks import parquet  # noqa: PLC0415  PyArrow
@@ -267,6 +269,15 @@ def to_arrow(output: Output, *, limit: int | None = None) -> pa.Table:
 
             storage = Storage(output.url, table=output.name)
             return reading.rows_of(storage, output.files, _schema(output), limit=limit)
+
+
+def _native(storage: Storage) -> fs.FileSystem | None:
+    """A local place as Arrow itself opens it: see `tidegate.lake.parquet_files`. None: as delta-rs does."""
+    if storage.local_root is None:
+        return None
+    from pyarrow import fs  # noqa: PLC0415  heavy
+
+    return fs.SubTreeFileSystem(storage.local_root, fs.LocalFileSystem())
 
 
 def to_frame(output: Output, spark: SparkSession) -> DataFrame:

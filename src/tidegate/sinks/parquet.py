@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tidegate import effects, errors
 from tidegate.clock import Clock, SystemClock, to_micros
+from tidegate.lake import parquet_files
 from tidegate.lake.log import DataFile
 from tidegate.lake.storage import Storage, Stored
 from tidegate.progress.ranges import Range
@@ -284,8 +284,8 @@ class ParquetSink(Sink):
             raise
 
     def _measured(self, stored: Stored, batch: Range) -> DataFile:
-        with self._storage.open(stored.path) as opened:
-            rows = pq.read_metadata(opened).num_rows
+        with parquet_files.opened(self._storage, stored.path) as file:
+            rows = file.metadata.num_rows
         return DataFile(
             path=stored.path,
             size_bytes=stored.size_bytes,
@@ -339,19 +339,9 @@ def to_arrow(
     left = limit
     for file in files:
         if left is None or left > 0:
-            with storage.open(file.path) as opened:
-                tables.append(_rows_of(pq.ParquetFile(opened), columns, left))
+            tables.append(parquet_files.rows(storage, file.path, columns=columns, limit=left))
             left = None if left is None else left - tables[-1].num_rows
     return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
-
-
-def _rows_of(file: pq.ParquetFile, columns: Sequence[str] | None, limit: int | None) -> pa.Table:
-    wanted = None if columns is None else list(columns)
-    if limit is None:
-        return file.read(columns=wanted)
-    first = next(file.iter_batches(batch_size=limit, columns=wanted), None)
-    batches = [] if first is None else [first]
-    return pa.Table.from_batches(batches, schema=None if batches else file.schema_arrow)
 
 
 def _state_of(manifest: Manifest) -> SinkState:

@@ -17,8 +17,9 @@ _HEAD: Final = """\
     make bench ONLY=status   one of them
 
 Ratios are taken in one run, on a warm Spark that both sides share, in turn and each round in the other order; a value
-is the median of the ratios of the pairs. The baselines in `benchmarks/baselines/` are the same work as its best users
-would write it. No test looks at a time, and a missed target is shown as missed.
+is the median of the ratios of the pairs, or of the rounds where nothing stands beside it. The baselines in
+`benchmarks/baselines/` are the same work as its best users would write it. No test looks at a time, and a missed target
+is shown as missed.
 
 This page is generated from the figures: `make docs`.
 """

@@ -115,4 +115,4 @@ def wait_for(what: str, condition: Callable[[], Any], *, within_s: float = WAIT_
             return found
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {within_s:.0f} s in vain: {what}")
-        time.sleep(0.1)
+        time.sleep(0.1)  # between two looks at the condition; nothing is concluded from the time

@@ -279,6 +279,7 @@ class ParquetSink(Sink):
             writer = df.write.mode("errorifexists").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
             writer.parquet(self._storage.at(folder))
         except Exception:
+            # Whatever it is goes on to the worker's edge; only a folder in the way is told as itself.
             # Hadoop names a file in the way in many words; looking is surer than reading them.
             self._check_folder()
             raise
